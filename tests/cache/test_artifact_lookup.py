@@ -1,0 +1,158 @@
+"""Lookup by exact, bucket, nearest and default, and the explanation of a lookup."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tvm_gnn.cache import Artifact, ArtifactStore, TaskKey, explain, find
+
+Add = Callable[..., Artifact]
+
+
+def distance(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
+    return abs(float(mine["degree_mean"]) - float(theirs["degree_mean"]))
+
+
+@pytest.fixture
+def add(store: ArtifactStore, key: TaskKey, library: Path, make_graph: Callable[..., dict[str, Any]]) -> Add:
+    def publish(
+        exact: str, bucket: str = "b1", degree: float = 4.0, created: str = "2026-01-01T00:00:00+00:00"
+    ) -> Artifact:
+        graph = None if exact == "default" else make_graph(exact, bucket, degree)
+        return store.publish(key, exact, {"kernel.so": library}, graph=graph, created=created)
+
+    return publish
+
+
+def levels(store: ArtifactStore, key: TaskKey, degree: float = 4.0) -> tuple[str, str] | None:
+    found = find(store, key, "mine", "b1", {"degree_mean": degree}, distance)
+    return None if found is None else (found[0].entry_name, found[1])
+
+
+def test_the_levels_in_their_order(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    assert levels(store, key) is None
+    add("default")
+    assert levels(store, key) == ("default", "default")
+    add("far", bucket="b2", degree=9.0)
+    assert levels(store, key) == ("far", "nearest")
+    add("near", bucket="b3", degree=5.0)
+    assert levels(store, key) == ("near", "nearest")
+    add("alike", bucket="b1", degree=400.0)
+    assert levels(store, key) == ("alike", "bucket")
+    add("mine", bucket="b1")
+    assert levels(store, key) == ("mine", "exact")
+
+
+def test_only_entries_of_this_key_count(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    add("mine")
+    add("default")
+    assert levels(store, TaskKey({**key.as_dict(), "cpu": "another"})) is None
+
+
+def test_within_a_bucket_the_nearest_wins_then_the_newest(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    add("away", degree=7.0, created="2026-03-01T00:00:00+00:00")
+    add("older", degree=5.0, created="2026-01-01T00:00:00+00:00")
+    add("newer", degree=3.0, created="2026-02-01T00:00:00+00:00")
+    assert levels(store, key, degree=4.0) == ("newer", "bucket")
+    assert levels(store, key, degree=4.9) == ("older", "bucket")
+
+
+def test_a_damaged_candidate_is_passed_over_and_reported(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    for name, bucket in (("mine", "b1"), ("alike", "b1"), ("near", "b2")):
+        library = add(name, bucket=bucket).files["kernel.so"]
+        library.write_bytes(b"x" * library.stat().st_size)
+    add("default")
+    assert levels(store, key) == ("default", "default")
+    assert sorted(problem.path.name for problem in store.problems) == ["alike", "mine", "near"]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, KeyError("x"), TypeError("x")])
+def test_what_cannot_be_compared_is_not_the_nearest_but_may_be_of_the_bucket(
+    store: ArtifactStore, key: TaskKey, add: Add, value: float | Exception
+) -> None:
+    def broken(*_: object) -> float:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    add("near", bucket="b2")
+    assert find(store, key, "mine", "b1", {}, broken) is None
+    add("alike", bucket="b1")
+    found = find(store, key, "mine", "b1", {}, broken)
+    assert found is not None
+    assert (found[0].entry_name, found[1]) == ("alike", "bucket")
+
+
+def test_what_cannot_be_compared_comes_last_in_its_bucket(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    for name, degree, day in (("a", 1.0, "03"), ("odd", 0.0, "04"), ("b", 2.0, "01"), ("near", 0.5, "02")):
+        add(name, degree=degree, created=f"2026-01-{day}T00:00:00+00:00")
+
+    def nan_for_odd(_: object, theirs: Mapping[str, Any]) -> float:
+        return float(theirs["degree_mean"]) or math.nan
+
+    found = find(store, key, "mine", "b1", {}, nan_for_odd)
+    assert found is not None
+    assert found[0].entry_name == "near"
+
+
+def test_explain_an_empty_store(store: ArtifactStore, key: TaskKey) -> None:
+    told = explain(store, key, "mine", "b1")
+    assert (told.level, told.served, told.neighbours, told.problems) == ("none", None, [], [])
+    assert told.lines() == ["served from: none"]
+    assert not store.root.exists()
+
+
+def test_explain_names_the_parts_that_differ(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    mine = add("mine")
+    asked = TaskKey({**key.as_dict(), "cpu": "new-cpu", "threads": "64"})
+    told = explain(store, asked, "mine", "b1")
+    assert told.level == "none"
+    (neighbour,) = told.neighbours
+    assert neighbour.path == mine.path
+    assert neighbour.same_graph
+    assert neighbour.differing == {"cpu": ("new-cpu", "some-cpu"), "threads": ("64", "some-threads")}
+    assert "cpu is 'new-cpu' here, 'some-cpu' there; threads is" in told.lines()[1]
+    assert "graph" not in told.lines()[1].split(": ", 2)[2]
+
+
+def test_explain_says_when_only_the_graph_differs(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    served = add("near", bucket="b2", degree=5.0)
+    add("far", bucket="b2", degree=50.0)
+    add("default")
+    told = explain(store, key, "mine", "b1", {"degree_mean": 4.0}, distance)
+    assert (told.level, told.served) == ("nearest", served.path)
+    assert [neighbour.entry_name for neighbour in told.neighbours] == ["far", "default"]
+    assert told.neighbours[0].distance == 46.0
+    assert told.neighbours[1].distance is None
+    assert "only the graph differs" in told.lines()[1]
+    assert "no graph in particular" in told.lines()[2]
+
+
+def test_explain_puts_the_closest_first_and_keeps_to_the_limit(
+    store: ArtifactStore, key: TaskKey, library: Path, add: Add, make_graph: Callable[..., dict[str, Any]]
+) -> None:
+    other = TaskKey({**key.as_dict(), "cpu": "another"})
+    store.publish(other, "mine", {"kernel.so": library}, graph=make_graph("mine", "b1"))
+    for name, bucket, degree in (("b", "b2", 9.0), ("a", "b2", 8.0), ("served", "b1", 4.0), ("alike", "b1", 99.0)):
+        add(name, bucket, degree)
+    told = explain(store, key, "mine", "b1", {"degree_mean": 4.0}, distance)
+    assert [neighbour.entry_name for neighbour in told.neighbours] == ["alike", "a", "b", "mine"]
+    assert len(explain(store, key, "mine", "b1", limit=2).neighbours) == 2
+
+
+def test_explain_tells_damage_and_is_json(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    (add("mine").path / "manifest.json").write_text("{}")
+    add("near", bucket="b2")
+    told = explain(store, TaskKey({**key.as_dict(), "extra": "x"}), "mine", "b1")
+    data = json.loads(json.dumps(told.as_dict()))
+    assert data == told.as_dict()
+    assert data["level"] == "none"
+    assert data["neighbours"][0]["differing"] == {"extra": ["x", None]}
+    assert data["problems"][0]["path"].endswith("mine")
+    assert told.lines()[-1].startswith("damaged: ")
