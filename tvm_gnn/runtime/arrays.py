@@ -1,0 +1,136 @@
+"""Caller's arrays at the kernel's door: numpy or torch in, checked, as an address; the same kind out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, InputTypeError
+
+_ALIGN_BYTES = 64
+
+
+@dataclass(frozen=True)
+class ArrayKind:
+    """How one array library's arrays are checked, addressed and allocated.
+
+    Attributes
+    ----------
+    name : str
+    contiguous : callable
+        ``(array) -> array``: the array itself when it is dense in row-major order and aligned, else a dense copy.
+    address : callable
+        ``(array) -> int``: address of its first element.
+    empty : callable
+        ``(shape, dtype) -> array`` of uninitialised memory.
+    zeros : callable
+        ``(shape, dtype) -> array``.
+    """
+
+    name: str
+    contiguous: Callable[[Any], Any]
+    address: Callable[[Any], int]
+    empty: Callable[[tuple[int, ...], str], Any]
+    zeros: Callable[[tuple[int, ...], str], Any]
+
+
+def kind_of(name: str, array: Any) -> ArrayKind:
+    """The array library `array` comes from; raises `InputTypeError` for anything but numpy and CPU torch."""
+    if isinstance(array, np.ndarray):
+        return NUMPY
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return TORCH
+    raise InputTypeError(f"{name}: must be a numpy array or a torch tensor (got {type(array).__name__}).")
+
+
+def checked(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str) -> Any:
+    """`array` dense and aligned, after checking its kind, dtype, shape and device.
+
+    Raises
+    ------
+    InputTypeError
+        Another kind of array, another dtype, a sparse layout or another device.
+    InputError
+        Another shape.
+    """
+    if kind_of(name, array) is not kind:
+        raise InputTypeError(
+            f"{name}: must be a {kind.name} array like the first argument (got {type(array).__name__})."
+        )
+    if kind is TORCH:
+        _check_torch(name, array)
+    found = str(array.dtype).removeprefix("torch.")
+    if found != dtype:
+        raise InputTypeError(f"{name}: must be {dtype} (got {found}). Convert it, or load a kernel for {found}.")
+    if tuple(array.shape) != shape:
+        raise InputError(f"{name}: must have shape {shape} (got {tuple(array.shape)}).")
+    return kind.contiguous(array)
+
+
+def checked_out(array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str, inputs: list[Any]) -> Any:
+    """The caller's output buffer after the same checks; it must be dense, writable and apart from the inputs."""
+    dense = checked("out", array, kind, shape, dtype)
+    if dense is not array:
+        raise InputError("out: must be contiguous in row-major order (got other strides).")
+    if kind is NUMPY and not array.flags.writeable:
+        raise InputError("out: must be writable (got a read-only array).")
+    first, last = _extent(array, kind)
+    for other in inputs:
+        begin, end = _extent(other, kind)
+        if first < end and begin < last:
+            raise InputError("out: must not share memory with an input (got overlapping buffers).")
+    return array
+
+
+def _extent(array: Any, kind: ArrayKind) -> tuple[int, int]:
+    begin = kind.address(array)
+    return begin, begin + int(array.nbytes)
+
+
+def _check_torch(name: str, tensor: Any) -> None:
+    torch = sys.modules["torch"]
+    if tensor.layout is not torch.strided:
+        raise InputTypeError(f"{name}: must be a dense tensor (got layout {tensor.layout}).")
+    if tensor.device.type != "cpu":
+        raise InputTypeError(f"{name}: must be on the CPU, where this kernel runs (got device {tensor.device}).")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise InputTypeError(
+            f"{name}: must not require gradients, this kernel has no backward pass (got requires_grad=True). "
+            "Call it under torch.no_grad() or detach the tensor."
+        )
+
+
+def _numpy_contiguous(array: Any) -> Any:
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C", copy=True)
+
+
+def _numpy_empty(shape: tuple[int, ...], dtype: str) -> Any:
+    # numpy aligns to 16 bytes only; rows that straddle cache lines cost a wide store two accesses.
+    kind = np.dtype(dtype)
+    size = int(np.prod(shape)) * kind.itemsize
+    raw = np.empty(size + _ALIGN_BYTES, np.uint8)
+    offset = -raw.ctypes.data % _ALIGN_BYTES
+    return raw[offset : offset + size].view(kind).reshape(shape)
+
+
+def _torch_empty(shape: tuple[int, ...], dtype: str) -> Any:
+    torch = sys.modules["torch"]
+    return torch.empty(shape, dtype=getattr(torch, dtype))
+
+
+def _torch_zeros(shape: tuple[int, ...], dtype: str) -> Any:
+    torch = sys.modules["torch"]
+    return torch.zeros(shape, dtype=getattr(torch, dtype))
+
+
+NUMPY = ArrayKind(
+    "numpy", _numpy_contiguous, lambda array: int(array.ctypes.data), _numpy_empty, lambda s, d: np.zeros(s, d)
+)
+TORCH = ArrayKind(
+    "torch", lambda tensor: tensor.contiguous(), lambda tensor: int(tensor.data_ptr()), _torch_empty, _torch_zeros
+)

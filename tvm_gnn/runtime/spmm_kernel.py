@@ -1,0 +1,185 @@
+"""The callable that `tvm_gnn.load` returns for g-SpMM: a library bound to one graph."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputTypeError
+from ..ops.spmm import SpMM
+from . import pool
+from .arrays import ArrayKind, checked, checked_out, kind_of
+from .library import DLTensor, Frame, Library, tensor
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a kernel's schedule comes from.
+
+    Attributes
+    ----------
+    source : str
+        ``exact`` (tuned for this graph), ``bucket`` or ``nearest`` (tuned for a similar one), ``default`` (not tuned).
+    decisions : dict
+        The schedule.
+    artifact : str or None
+        Folder of the stored artifact; None when it could not be stored.
+    measured : dict
+        What tuning measured: ``best_ms``, ``default_ms``, ``speedup``; empty for the default.
+    """
+
+    source: str
+    decisions: dict[str, Any] = field(default_factory=dict)
+    artifact: str | None = None
+    measured: dict[str, Any] = field(default_factory=dict)
+
+
+class SpMMKernel:
+    """y = kernel(x[, w]): g-SpMM on the graph it was loaded for. Safe to call from several threads at once.
+
+    Shapes
+    ------
+    x : (num_src, F), w : (num_edges,) when the message reads edge values, y : (num_dst, F)
+
+    numpy arrays and CPU torch tensors are taken without a copy when they are contiguous; the result is of x's kind.
+    ``out=`` writes into the caller's buffer and returns it.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        op: SpMM,
+        feat: int,
+        dtype: str,
+        edge_order: str,
+        library: Library | None,
+        launch: dict[str, int],
+        threads: int,
+        provenance: Provenance,
+    ) -> None:
+        self.graph = graph
+        self.op = op
+        self.feat = feat
+        self.dtype = dtype
+        self.edge_order = edge_order
+        self.threads = threads
+        self.provenance = provenance
+        self._library = library  # None: there is nothing to compute, every output element is an empty sum
+        self._launch = launch
+        self._x_shape = (graph.num_src, feat)
+        self._w_shape = (graph.num_edges,)
+        self._y_shape = (graph.num_dst, feat)
+        self._frames = _Frames()
+
+    @property
+    def source(self) -> str:
+        """``exact``, ``bucket``, ``nearest`` or ``default``: how close to this graph the schedule was tuned."""
+        return self.provenance.source
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.op.name} kernel, feat={self.feat}, {self.dtype}, source={self.source!r}, threads={self.threads}, "
+            f"{self.provenance.decisions}>"
+        )
+
+    def __call__(self, x: Any, w: Any = None, *, out: Any = None) -> Any:
+        """Compute y.
+
+        Raises
+        ------
+        InputTypeError, InputError
+            An argument has another kind, dtype, device or shape than the kernel was loaded for.
+        """
+        kind = kind_of("x", x)
+        inputs = [checked("x", x, kind, self._x_shape, self.dtype)]
+        if self.op.uses_edge:
+            if w is None:
+                raise InputTypeError(f"w: {self.op.name} reads edge values, shape {self._w_shape} (got none).")
+            inputs.append(checked("w", w, kind, self._w_shape, self.dtype))
+        elif w is not None:
+            raise InputTypeError(f"w: {self.op.name} reads no edge values (got {type(w).__name__}). Call kernel(x).")
+        if out is None:
+            y = (kind.empty if self._library else kind.zeros)(self._y_shape, self.dtype)
+        else:
+            y = checked_out(out, kind, self._y_shape, self.dtype, inputs)
+            if self._library is None:
+                y[...] = 0
+        if self._library is not None:
+            self._run(kind, inputs, y)
+        return y
+
+    def _run(self, kind: ArrayKind, inputs: list[Any], y: Any) -> None:
+        frame = self._frames.frame
+        if frame is None:
+            assert self._library is not None
+            frame = self._frames.frame = SpMMFrame(
+                self._library, self.graph, self.feat, self.dtype, self.edge_order, self.op.uses_edge, self._launch
+            )
+        host = pool.host_threads()
+        threads = self.threads if host is None else min(self.threads, host)
+        frame.run(
+            x=kind.address(inputs[0]),
+            w=kind.address(inputs[1]) if self.op.uses_edge else None,
+            y=kind.address(y),
+            threads=threads,
+        )
+
+
+class SpMMFrame(Frame):
+    """The argument block of one g-SpMM library on one graph, used by one thread (see `Frame`)."""
+
+    def __init__(
+        self,
+        library: Library,
+        graph: Graph,
+        feat: int,
+        dtype: str,
+        edge_order: str,
+        uses_edge: bool,
+        launch: dict[str, int],
+    ) -> None:
+        index = graph.index_dtype
+        stand_in = np.zeros(1, dtype)
+        no_ids = np.zeros(1, index)
+        edge_ids = graph.edge_ids if edge_order == "edge_ids" and graph.edge_ids is not None else no_ids
+        parts = graph.row_partition(launch["parts"])
+        self._graph_arrays = (graph.indptr, graph.indices, edge_ids, stand_in, parts)
+        self._w = tensor((graph.num_edges,) if uses_edge else (1,), dtype, stand_in.ctypes.data)
+        self._x = tensor((graph.num_src, feat), dtype)
+        self._y = tensor((graph.num_dst, feat), dtype)
+        self._tasks = launch["tasks"]
+        arguments: list[DLTensor | int] = [
+            _over(graph.indptr),
+            _over(graph.indices),
+            _over(edge_ids),
+            self._w,
+            self._x,
+            self._y,
+            _over(parts),
+            launch["prefetch_distance"],
+        ]
+        super().__init__(library, arguments)
+
+    def run(self, x: int, w: int | None, y: int, threads: int) -> None:
+        """Compute into `y`; arguments are addresses of dense, element-aligned memory of the right size."""
+        self._x.data = x
+        self._y.data = y
+        if w is not None:
+            self._w.data = w
+        self(self._tasks, threads)
+
+
+class _Frames(threading.local):
+    """One frame per Python thread, made on its first call."""
+
+    frame: SpMMFrame | None = None
+
+
+def _over(array: Any) -> DLTensor:
+    return tensor(array.shape, array.dtype.name, array.ctypes.data)

@@ -1,0 +1,1 @@
+"""TensorIR templates and their schedule spaces, one file per primitive and format."""

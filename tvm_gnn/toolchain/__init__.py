@@ -1,0 +1,1 @@
+"""What turns a scheduled TensorIR function into a library: TVM's import, the target, LLVM, the system linker."""
