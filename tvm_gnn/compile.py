@@ -1,0 +1,288 @@
+"""The one flow from a graph and an operator to a kernel: tune it, or look up, build if need be, and load it."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from . import config
+from .cache import DEFAULT_ENTRY, Artifact, ArtifactStore, RecordLog, TaskKey, find
+from .errors import ArtifactError, InputError, InputTypeError
+from .graph import Graph
+from .graph.signature import feature_distance
+from .ops import Op, parse_op
+from .runtime.library import Library
+from .runtime.spmm_kernel import Provenance, SpMMKernel
+from .templates.space import Decisions
+from .toolchain.target import detect
+from .tuning.budget import parse_budget
+from .tuning.report import Observer, Silent, TuneReport
+from .tuning.task import Task
+
+LIBRARY = "kernel.so"
+
+
+@overload
+def tune(
+    graph: Graph,
+    op: str | Op,
+    feat: int,
+    *,
+    target: str = ...,
+    budget: str | float | None = ...,
+    trials: int | None = ...,
+    seed: int = ...,
+    dtype: str = ...,
+    edge_order: str = ...,
+    observer: Observer | None = ...,
+) -> TuneReport: ...
+@overload
+def tune(
+    graph: Graph,
+    op: Sequence[tuple[str | Op, int]],
+    *,
+    target: str = ...,
+    budget: str | float | None = ...,
+    trials: int | None = ...,
+    seed: int = ...,
+    dtype: str = ...,
+    edge_order: str = ...,
+    observer: Observer | None = ...,
+) -> list[TuneReport]: ...
+def tune(
+    graph: Graph,
+    op: str | Op | Sequence[tuple[str | Op, int]],
+    feat: int | None = None,
+    *,
+    target: str = "cpu",
+    budget: str | float | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    dtype: str = "float32",
+    edge_order: str = "caller",
+    observer: Observer | None = None,
+) -> TuneReport | list[TuneReport]:
+    """Search the fastest schedule of an operator on a graph and keep it for `load`.
+
+    Parameters
+    ----------
+    graph : Graph
+    op : operator, its name (``"u_mul_e_sum"``), or a list of (op, feat) that share the budget
+    feat : int
+        Feature width F; not with a list.
+    budget : str or float, optional
+        Wall-clock time for everything, such as ``"60s"``; default 60 s when `trials` is not given either.
+    trials : int, optional
+        Number of finished trials, counting those that earlier runs recorded.
+    seed : int
+    edge_order : {"caller", "csr"}
+        Order in which calls will pass edge values.
+    observer : Observer, optional
+        Told of every trial.
+
+    Returns
+    -------
+    TuneReport, or a list of them for a list of operators
+
+    Raises
+    ------
+    InputError, InputTypeError
+        An argument breaks its rule.
+    TuneError
+        Not even the default schedule gave right results.
+    DependencyError
+        TVM, xgboost or a compiler is missing.
+    """
+    if budget is None and trials is None:
+        budget = "60s"
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InputTypeError(f"seed: must be an integer (got {type(seed).__name__}).")
+    several = isinstance(op, Sequence) and not isinstance(op, str)
+    if several and feat is not None:
+        raise InputError(f"feat: is part of each (op, feat) of the list (got feat={feat} too).")
+    pairs = _pairs(op) if several else [(op, feat)]
+    tasks = [make_task(graph, one, width, target=target, dtype=dtype, edge_order=edge_order) for one, width in pairs]
+    for task in tasks:
+        if task.is_empty:
+            raise InputError(
+                f"graph: has nothing to tune for feat={task.feat} (got {graph!r}): every output element is an empty "
+                "sum. load() serves it as it is."
+            )
+    from .tuning.tuner import Tuner  # the search; inference loads none of it
+
+    models = config.current().cache_dir / "models"
+    total_s = parse_budget(budget, trials).seconds
+    share_s = None if total_s is None else total_s / len(tasks)
+    reports = [
+        Tuner(
+            task, parse_budget(share_s, trials), record_log(), artifact_store(), models, observer or Silent(), seed
+        ).run()
+        for task in tasks
+    ]
+    return reports if several else reports[0]
+
+
+def load(
+    graph: Graph,
+    op: str | Op,
+    feat: int | None = None,
+    *,
+    target: str = "cpu",
+    threads: int | None = None,
+    dtype: str = "float32",
+    edge_order: str = "caller",
+) -> SpMMKernel:
+    """The best kernel known for an operator on a graph. Never tunes.
+
+    An artifact tuned for this graph is used, else one for a graph of the same bucket, else the nearest; without any,
+    the default schedule is built once (about a second) and kept. ``kernel.source`` says which it was. All are equally
+    right on any graph; only the speed may differ.
+
+    Parameters
+    ----------
+    graph : Graph
+    op : operator or its name
+    feat : int
+        Feature width F >= 0.
+    threads : int, optional
+        Most threads to use; default: what affinity, cgroup quota and environment allow.
+    edge_order : {"caller", "csr"}
+        Order in which calls pass edge values; ``"csr"`` after `Graph.to_csr_order` saves the permutation per call.
+
+    Returns
+    -------
+    SpMMKernel
+        ``y = kernel(x[, w])``.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        An argument breaks its rule.
+    DependencyError
+        There is no artifact, and TVM or a compiler to build the default is missing.
+    """
+    task = make_task(graph, op, feat, target=target, threads=threads, dtype=dtype, edge_order=edge_order)
+    if task.is_empty:
+        return _kernel(task, None, {}, Provenance("default"))
+    found = _find(task)
+    if found is not None:
+        artifact, level, library = found
+        provenance = Provenance(level, dict(artifact.decisions), str(artifact.path), dict(artifact.measured))
+        return _kernel(task, library, artifact.launch, provenance)
+    library, path = _default_library(task)
+    decisions = task.space.default
+    return _kernel(task, library, task.launch(decisions), Provenance("default", dict(decisions), path))
+
+
+def make_task(
+    graph: Any,
+    op: Any,
+    feat: Any,
+    *,
+    target: str = "cpu",
+    threads: int | None = None,
+    dtype: str = "float32",
+    edge_order: str = "caller",
+) -> Task:
+    """The checked arguments of `tune` and `load` as a task."""
+    if not isinstance(graph, Graph):
+        raise InputTypeError(f"graph: must be a tvm_gnn.Graph (got {type(graph).__name__}). See Graph.from_edge_index.")
+    if feat is None:
+        raise InputTypeError("feat: the feature width is needed (got none).")
+    return Task(graph, parse_op(op), feat, dtype, edge_order, detect(target, threads))
+
+
+def artifact_store() -> ArtifactStore:
+    """The user's artifact store."""
+    return ArtifactStore(config.current().cache_dir)
+
+
+def record_log() -> RecordLog:
+    """The user's tuning records."""
+    return RecordLog(config.current().log_dir / "trials.jsonl")
+
+
+def default_key(task: Task) -> TaskKey:
+    """Key of the default schedule's artifact: of the task and the code, the graph decides only the launch."""
+    code = " ".join(f"{name}={value}" for name, value in task.code_spec(task.space.default)["code"].items())
+    return TaskKey({**task.key.as_dict(), "schedule": code})
+
+
+def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], provenance: Provenance) -> SpMMKernel:
+    return SpMMKernel(
+        task.graph,
+        task.op,
+        int(task.feat),
+        task.dtype,
+        task.kernel_edge_order,
+        library,
+        dict(launch),
+        task.target.threads,
+        provenance,
+    )
+
+
+def _find(task: Task) -> tuple[Artifact, str, Library] | None:
+    """A tuned artifact that loads, and its level; what is damaged is passed over."""
+    signature = task.graph.signature
+    store = artifact_store()
+    found = find(store, task.key, signature.exact, signature.bucket, signature.features, feature_distance)
+    if found is None:
+        return None
+    artifact, level = found
+    try:
+        return artifact, level, _open(artifact)
+    except (ArtifactError, KeyError) as error:
+        warnings.warn(f"artifact {artifact.path} is not served: {error}", RuntimeWarning, stacklevel=3)
+        return None
+
+
+def _open(artifact: Artifact) -> Library:
+    try:
+        return Library(artifact.files[LIBRARY])
+    except ArtifactError:
+        # The cache may lie on a file system mounted noexec: load a private copy.
+        with tempfile.TemporaryDirectory(prefix="tvm_gnn-") as folder:
+            copy = Path(folder, LIBRARY)
+            copy.write_bytes(artifact.files[LIBRARY].read_bytes())
+            return Library(copy)
+
+
+def _default_library(task: Task) -> tuple[Library, str | None]:
+    """The default schedule's library, built at most once per task, and where it is kept."""
+    key = default_key(task)
+    store = artifact_store()
+    artifact = store.lookup(key, DEFAULT_ENTRY)
+    if artifact is not None:
+        try:
+            return _open(artifact), str(artifact.path)
+        except (ArtifactError, KeyError):
+            pass  # build it again
+    decisions: Decisions = task.space.default
+    from .tuning.builder import build_once
+
+    with tempfile.TemporaryDirectory(prefix="tvm_gnn-") as folder:
+        # A process of its own: inference keeps clear of `import tvm`, and of LLVM should it crash.
+        built = build_once(task.code_spec(decisions), task.target, Path(folder))
+        try:
+            kept = store.publish(
+                key, DEFAULT_ENTRY, {LIBRARY: built}, decisions=decisions, launch=task.launch(decisions)
+            )
+        except ArtifactError as error:
+            warnings.warn(f"the default kernel is not kept, each process builds it: {error}", RuntimeWarning, 3)
+            return Library(built), None
+        return _open(kept), str(kept.path)
+
+
+def _pairs(ops: Any) -> list[tuple[Any, Any]]:
+    pairs = []
+    for each in ops:
+        if not isinstance(each, tuple) or len(each) != 2:
+            raise InputTypeError(f"op: a list must hold (op, feat) pairs (got {each!r}).")
+        pairs.append((each[0], each[1]))
+    if not pairs:
+        raise InputError("op: a list of operators must not be empty.")
+    return pairs

@@ -1,0 +1,76 @@
+"""What the cost model sees of a candidate: the graph's statistics, the schedule's decisions, and how the two meet.
+
+Everything is computed from what a tuning record keeps of its graph, so that records of other graphs are training data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..templates.space import Decisions, Value
+from .task import Task
+
+# Bump when the meaning of a column changes: a stored model must not be fed other columns.
+FEATURES_VERSION = 1
+
+
+def feature_names(task: Task) -> list[str]:
+    """Names of the columns, in order."""
+    return [*_context(task, task.graph_fields), *_schedule(task, task.graph_fields, task.space.default)]
+
+
+def feature_matrix(task: Task, graph: Mapping[str, Any], choices: list[Decisions]) -> npt.NDArray[np.float32]:
+    """One row per candidate, columns as `feature_names`.
+
+    Parameters
+    ----------
+    task : Task
+        Operator, width and target; its graph may be another one.
+    graph : mapping
+        The graph that the candidates run on, as in `Task.graph_fields` and in a record.
+    choices : list of Decisions
+    """
+    context = list(_context(task, graph).values())
+    rows = [context + list(_schedule(task, graph, choice).values()) for choice in choices]
+    return np.asarray(rows, np.float32).reshape(len(choices), -1)
+
+
+def _context(task: Task, graph: Mapping[str, Any]) -> dict[str, float]:
+    """The same for all candidates of a graph: what makes it unlike another."""
+    features = {f"graph.{name}": float(value) for name, value in sorted(graph["features"].items())}
+    features["feature_bytes"] = math.log2(1 + graph["num_src"] * task.feat * np.dtype(task.dtype).itemsize)
+    features["multiply_adds"] = math.log2(1 + graph["num_edges"] * task.feat)
+    return features
+
+
+def _schedule(task: Task, graph: Mapping[str, Any], choice: Mapping[str, Value]) -> dict[str, float]:
+    lanes, vectors, unroll = int(choice["lanes"]), int(choice["vectors"]), int(choice["unroll"])
+    parts = int(choice["parts"])
+    tile = lanes * vectors
+    tiles = -(-task.feat // tile)
+    longest_row = 2.0 ** graph["features"]["log2_degree_max"]
+    mean_degree = graph["num_edges"] / max(1, graph["num_dst"])
+    return {
+        "lanes": math.log2(lanes),
+        "vectors": float(vectors),
+        "unroll": float(unroll),
+        "registers": float(vectors * (unroll + 1 if unroll > 1 else 1)),
+        "tile": math.log2(tile),
+        "tiles": float(tiles),
+        "columns_computed": tiles * tile / task.feat,  # over 1 where the last vector or tile overlaps
+        "tiles_outermost": float(choice["order"] == "tiles"),
+        "prefetch": float(choice["prefetch"]),
+        "prefetch_over_degree": float(choice["prefetch"]) / max(1.0, mean_degree),
+        "parts": math.log2(parts),
+        "dynamic": float(bool(choice["dynamic"])),
+        "threads": float(min(parts, task.target.threads)),
+        "tile_bytes": math.log2(1 + graph["num_src"] * min(tile, task.feat) * np.dtype(task.dtype).itemsize),
+        "work_per_part": math.log2(1 + graph["num_edges"] * task.feat / parts),
+        "longest_row_over_part": longest_row * parts / max(1, graph["num_edges"]),
+        "full_groups": mean_degree / unroll,
+    }

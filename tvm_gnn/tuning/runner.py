@@ -1,0 +1,73 @@
+"""Measures built candidates in a killable process that maps the real graph once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .worker import Worker, WorkerDied, WorkerTimeout
+
+RUN_TIMEOUT_S = 20.0
+FINAL_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Times of a right candidate, or why it failed; never both.
+
+    Attributes
+    ----------
+    timings_s : list of float
+        One sample a round, seconds per call.
+    status : str
+        ``ok``, ``wrong``, ``crash`` or ``timeout``.
+    reason : str or None
+    """
+
+    timings_s: list[float] = field(default_factory=list)
+    status: str = "ok"
+    reason: str | None = None
+
+
+class Runner:
+    """The measuring process of one tuning run.
+
+    Parameters
+    ----------
+    folder : Path
+        The workload (`workload.write`).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._worker = Worker("tvm_gnn.tuning.run_worker", str(folder), folder / "run.log")
+
+    def run(self, library: Path, launch: dict[str, int], timeout_s: float = RUN_TIMEOUT_S) -> RunResult:
+        """Check one candidate against the reference, then time it."""
+        answer = self._ask({"candidates": [{"library": str(library), "launch": launch}]}, timeout_s)
+        return answer if isinstance(answer, RunResult) else RunResult(answer[0])
+
+    def compare(self, candidates: list[tuple[Path, dict[str, int]]]) -> list[list[float]] | RunResult:
+        """Interleaved times of several candidates, or the failure of one of them."""
+        request = {
+            "candidates": [{"library": str(library), "launch": launch} for library, launch in candidates],
+            "final": True,
+        }
+        return self._ask(request, FINAL_TIMEOUT_S)
+
+    def close(self) -> None:
+        """End the process."""
+        with suppress(OSError):
+            self._worker.close()
+
+    def _ask(self, request: dict[str, object], timeout_s: float) -> list[list[float]] | RunResult:
+        try:
+            answer = self._worker.request(request, timeout_s)
+        except WorkerTimeout as error:
+            return RunResult(status="timeout", reason=f"run: {error}")
+        except WorkerDied as error:
+            return RunResult(status="crash", reason=f"run: {error}")
+        if answer["status"] != "ok":
+            return RunResult(status=answer["status"], reason=answer["reason"])
+        times: list[list[float]] = answer["timings_s"]
+        return times
