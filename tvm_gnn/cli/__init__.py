@@ -1,0 +1,1 @@
+"""The command line `tvm-gnn`: one file per command; the only place that prints."""

@@ -1,0 +1,178 @@
+"""`tvm-gnn bench`: our kernels and their contenders in turn, alone and inside a layer."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ..bench import Case, CaseSummary, Comparison, Entrant, Timing, compare, overview, select, this_machine
+from ..compile import load, tune
+from ..config import thread_limit
+from ..errors import DependencyError, InputError
+from ..graph import Graph, datasets
+from ..ops import parse_op
+from ..toolchain.importing import installed_version
+from . import options
+from .progress import TuneProgress
+
+PROTOCOLS = ("alone", "layer", "both")
+OURS = "tvm_gnn"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("bench", help="measure our kernels against other libraries, in turn")
+    parser.add_argument("--dataset", required=True, help="one or more datasets, separated by commas")
+    options.add_op(parser)
+    parser.add_argument("--feat", required=True, help="one or more feature widths, separated by commas")
+    parser.add_argument(
+        "--against",
+        default="default",
+        help="contenders: names, torch, dgl, …, or a group: default (what users run today), strongest, all",
+    )
+    parser.add_argument(
+        "--protocol", default="alone", choices=PROTOCOLS, help="alone: the kernel; layer: relu(A(XW)) with torch"
+    )
+    parser.add_argument("--tune", metavar="BUDGET", help="tune every case first, such as 30s")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds of the timing (default: 15)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of inputs and of the search (default: 0)")
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
+    op = parse_op(arguments.op)
+    names = options.split("dataset", arguments.dataset)
+    feats = options.integers("feat", arguments.feat)
+    if any(feat < 1 for feat in feats):
+        raise InputError(f"feat: must be at least 1 to be measured (got {arguments.feat}).")
+    contenders = select(arguments.against)
+    timing = Timing(rounds=arguments.rounds)
+    in_layer = arguments.protocol != "alone"
+    if in_layer and installed_version("torch") == "none":
+        raise DependencyError("torch: is needed for the layer protocol (not installed). Install tvm-gnn[torch].")
+    threads = thread_limit()
+    comparisons = []
+    for name in names:
+        graph = datasets.load(name)
+        if graph.num_edges == 0:
+            raise InputError(f"dataset: {name} has no edges, there is nothing to measure.")
+        for feat in feats:
+            if arguments.tune:
+                _tune(graph, arguments, feat)
+            case = Case(graph, op, feat, seed=arguments.seed)
+            kernel = load(graph, op, feat, threads=threads, edge_order="csr")
+            comparison = compare(
+                case,
+                _entrant(kernel, case),
+                contenders,
+                threads,
+                source=kernel.source,
+                in_layer=in_layer,
+                timing=timing,
+            )
+            comparisons.append(comparison)
+            if not arguments.json:
+                _show_case(comparison, in_layer)
+    report = _report(comparisons, arguments.protocol, threads)
+    if arguments.json:
+        options.print_json(report)
+    else:
+        _show_overviews(report)
+    return 0
+
+
+def _tune(graph: Graph, arguments: argparse.Namespace, feat: int) -> None:
+    with TuneProgress(quiet=arguments.json) as progress:
+        tune(
+            graph,
+            arguments.op,
+            feat,
+            budget=arguments.tune,
+            seed=arguments.seed,
+            edge_order="csr",
+            observer=progress,
+        )
+
+
+def _entrant(kernel: Any, case: Case) -> Entrant:
+    torch_there = installed_version("torch") != "none"
+    if not torch_there:
+        return Entrant(OURS, lambda x: kernel(x, case.w) if case.op.uses_edge else kernel(x))
+    import torch
+
+    w = torch.from_numpy(case.w)
+    return Entrant(OURS, lambda x: kernel(x, w) if case.op.uses_edge else kernel(x), takes="torch")
+
+
+def _report(comparisons: list[Comparison], protocol: str, threads: int) -> dict[str, Any]:
+    """The report: the first protocol's cases and overview at the top, both under their names."""
+    wanted = ("alone", "layer") if protocol == "both" else (protocol,)
+    sections = {}
+    for each in wanted:
+        summaries = [summary for c in comparisons if (summary := c.summary(each)) is not None]
+        sections[each] = {"cases": [summary.as_dict() for summary in summaries], **_overview(summaries)}
+        groups = sorted({group for c in comparisons for group in c.groups.values()})
+        if len(groups) > 1:
+            sections[each]["groups"] = {
+                group: _overview([s for c in comparisons if (s := c.summary(each, group)) is not None])
+                for group in groups
+            }
+    first = sections[wanted[0]]
+    versions = {name: text for c in comparisons for name, text in c.versions.items()}
+    return {
+        "machine": {**this_machine(threads).as_dict(), "contenders": versions},
+        "protocol": protocol,
+        **first,
+        **({"layer": sections["layer"]} if protocol == "both" else {}),
+    }
+
+
+def _overview(summaries: list[CaseSummary]) -> dict[str, Any]:
+    found = overview(summaries)
+    if found is None:
+        return {"geomean": None, "min": None}
+    return {key: value for key, value in found.as_dict().items() if key != "cases"}
+
+
+def _show_case(comparison: Comparison, in_layer: bool) -> None:
+    console = Console(stderr=False)
+    for protocol in ("alone", "layer") if in_layer else ("alone",):
+        summary = comparison.summary(protocol)
+        if summary is None:
+            continue
+        title = f"{summary.dataset}  {summary.op}  feat {summary.feat}  {protocol}  (schedule: {summary.source})"
+        table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
+        for column in ("", "ms", "time / ours"):
+            table.add_column(column, justify="left" if column == "" else "right")
+        table.add_row(f"[bold]{OURS}[/]", f"{summary.ours_ms:.4g}", "1")
+        for name, time_ms in sorted(summary.peers.items(), key=lambda item: item[1]):
+            table.add_row(name, f"{time_ms:.4g}", f"{time_ms / summary.ours_ms:.2f}")
+        console.print(table, highlight=False)
+        for name, reason in summary.left_out.items():
+            if protocol == "alone":
+                console.print(f"  [dim]{name}: {reason}[/]", highlight=False)
+
+
+def _show_overviews(report: dict[str, Any]) -> None:
+    console = Console()
+    sections = {report["protocol"] if report["protocol"] != "both" else "alone": report}
+    if report["protocol"] == "both":
+        sections["layer"] = report["layer"]
+    for name, section in sections.items():
+        if section["geomean"] is not None:
+            worst = section["min_case"]
+            console.print(
+                f"{name}: best peer / ours, geomean of {len(section['cases'])} cases "
+                f"[bold]{section['geomean']:.2f}x[/], least {section['min']:.2f}x "
+                f"({worst['dataset']} feat {worst['feat']}, {worst['best_peer']})",
+                highlight=False,
+            )
+    machine = report["machine"]
+    console.print(
+        f"[dim]{machine['cpu']}, {machine['threads']} threads, commit {machine['commit']}[/]", highlight=False
+    )
