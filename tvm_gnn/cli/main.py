@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ..errors import ArtifactError, DependencyError, InputError, InputTypeError, TvmGnnError
+from ..errors import DependencyError, InputError, InputTypeError, TvmGnnError
 from ..version import VERSION
 from . import bench, cache, doctor, tune
 
@@ -37,14 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, USAGE)
     except DependencyError as error:
         return _fail(error, MISSING)
-    except (ArtifactError, TvmGnnError) as error:
+    except TvmGnnError as error:
         return _fail(error, NEGATIVE)
     except KeyboardInterrupt:
         print("tvm-gnn: interrupted; finished trials are recorded", file=sys.stderr)
         return INTERRUPTED
+    except MemoryError as error:
+        return _fail(TvmGnnError(f"out of memory: {error}"), NEGATIVE)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has left; Python would complain about it while exiting
         return NEGATIVE
+    except OSError as error:
+        return _fail(error, NEGATIVE)
     return code
 
 

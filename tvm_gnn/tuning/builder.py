@@ -54,10 +54,15 @@ class Builder:
         running: list[tuple[Worker, str]] = []
         for worker in self._workers:
             running += self._next(worker, jobs)
-        while running:
-            worker, name = running.pop(0)
-            self._done[name] = self._collect(worker, timeout_s)
-            running += self._next(worker, jobs)
+        try:
+            while running:
+                worker, name = running[0]
+                self._done[name] = self._collect(worker, timeout_s)
+                running = running[1:] + self._next(worker, jobs)
+        except KeyboardInterrupt:
+            for worker, _ in running:
+                worker.kill()  # so that no late answer is taken for that to a later request
+            raise
         return [self._done[name] for name in names]
 
     def close(self) -> None:

@@ -120,6 +120,37 @@ def decisions_of(trace: Any, space: Space) -> Decisions:
     return {d.name: d.values[index] for d, index in zip(space.decisions, chosen, strict=True)}
 
 
+def trace_json(module: Any, space: Space, choice: Decisions) -> list[Any]:
+    """The trace of a schedule on `module` in MetaSchedule's JSON form; `replay` reads it."""
+    from tvm.s_tir import Schedule
+
+    schedule = Schedule(module)
+    sample(schedule, space, choice)
+    plain: list[Any] = _plain(schedule.trace.as_json())
+    return plain
+
+
+def replay(trace: list[Any], module: Any, space: Space) -> Decisions:
+    """The decisions of a stored trace, by applying it to `module`, whose shapes may be others than when it was made."""
+    from tvm.s_tir import Schedule
+    from tvm.s_tir.schedule import Trace
+
+    schedule = Schedule(module)
+    Trace.apply_json_to_schedule(trace, schedule)
+    return decisions_of(schedule.trace, space)
+
+
+def _plain(value: Any) -> Any:
+    """TVM's strings, numbers and arrays as Python's own."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    if hasattr(value, "value"):  # TVM's boxed constants
+        return _plain(value.value)
+    return [_plain(item) for item in value]
+
+
 def _legal_only(ms: Any, space: Space) -> Any:
     from tvm.ir.utils import derived_object
 

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ..cache import ArtifactStore, Record, RecordLog
+from ..cache import ArtifactStore, ReadResult, Record, RecordLog
 from ..errors import ArtifactError, DependencyError, RecordError, TuneError
 from ..templates.space import Decisions
 from ..toolchain.environment import environment
@@ -18,6 +19,7 @@ from . import workload
 from .budget import Budget
 from .builder import Builder, BuildResult
 from .cost_model import CostModel
+from .evolution import trace_json
 from .finals import Final, pick_winner
 from .report import Observer, TrialEvent, TuneReport
 from .runner import Runner, RunResult
@@ -95,6 +97,7 @@ class Tuner:
         self._model_file = models / f"{task.key.digest}.ubj"
         self._search = search(task, self._model, seed)
         self._progress = _Progress()
+        self._static_module: Any = None
 
     def run(self) -> TuneReport:
         """Tune, compare, store.
@@ -131,8 +134,6 @@ class Tuner:
                 self._trials([self._task.space.default], builder, runner)
             if self._progress.default_s is None:
                 return  # `_compare` says why
-            # The search needs TVM in this process; its import overlapped with nothing so far but is paid once.
-            import_tvm()
             while not self._is_spent():
                 left = self._budget.trials_left(self._progress.reused + self._progress.measured)
                 batch = self._search.propose(min(BATCH, left))
@@ -204,7 +205,7 @@ class Tuner:
             task=self._task.key.as_dict(),
             graph=self._task.graph_fields,
             decisions=choice,
-            trace=list(choice.values()),
+            trace=self._trace(choice),
             timings_s=run.timings_s,
             status=run.status,  # type: ignore[arg-type]
             reason=run.reason,
@@ -219,10 +220,20 @@ class Tuner:
             if not any("records" in warning for warning in progress.warnings):
                 progress.warnings.append(f"records are not kept: {error}")
 
+    def _trace(self, choice: Decisions) -> list[Any]:
+        import_tvm()
+        if self._static_module is None:
+            self._static_module = self._task.static_module()
+        return trace_json(self._static_module, self._task.space, choice)
+
     def _resume(self) -> None:
         """Take over what the log knows: this graph's trials as done, other graphs' as training data."""
         task, progress = self._task, self._progress
-        known = self._log.for_task(task.key)
+        try:
+            known = self._log.for_task(task.key)
+        except RecordError as error:
+            progress.warnings.append(f"earlier records are not used: {error}")
+            known = ReadResult([], [])
         if known.damaged:
             progress.warnings.append(f"{self._log.path}: {len(known.damaged)} damaged lines were skipped")
         own: dict[tuple[object, ...], Record] = {}

@@ -65,6 +65,13 @@ class Worker:
         ------
         WorkerDied, WorkerTimeout
         """
+        try:
+            return self._receive(timeout_s)
+        except KeyboardInterrupt:
+            self.kill()  # its answer would be taken for that to the next request
+            raise
+
+    def _receive(self, timeout_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
