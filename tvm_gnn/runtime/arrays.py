@@ -23,6 +23,8 @@ class ArrayKind:
     Attributes
     ----------
     name : str
+    is_ready : callable
+        ``(array, dtype, shape) -> bool``: whether it can be used as it is; the fast path of `checked`.
     contiguous : callable
         ``(array) -> array``: the array itself when it is dense in row-major order and aligned, else a dense copy.
     address : callable
@@ -36,6 +38,7 @@ class ArrayKind:
     """
 
     name: str
+    is_ready: Callable[[Any, Any, tuple[int, ...]], bool]
     contiguous: Callable[[Any], Any]
     address: Callable[[Any], int]
     dtype: Callable[[str], Any]
@@ -63,6 +66,8 @@ def checked(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtyp
     InputError
         Another shape.
     """
+    if kind.is_ready(array, kind.dtype(dtype), shape):
+        return array
     if kind_of(name, array) is not kind:
         raise InputTypeError(
             f"{name}: must be a {kind.name} array like the first argument (got {type(array).__name__})."
@@ -110,6 +115,26 @@ def _check_torch(name: str, tensor: Any) -> None:
         )
 
 
+def _numpy_is_ready(array: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
+        return False
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned
+
+
+def _torch_is_ready(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
+    torch = sys.modules["torch"]
+    return (
+        isinstance(tensor, torch.Tensor)
+        and tensor.dtype is dtype
+        and tensor.shape == shape
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and tensor.is_contiguous()
+        and not (tensor.requires_grad and torch.is_grad_enabled())
+    )
+
+
 def _numpy_contiguous(array: Any) -> Any:
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C", copy=True)
 
@@ -136,6 +161,7 @@ def _torch_dtype(name: str) -> Any:
 
 NUMPY = ArrayKind(
     name="numpy",
+    is_ready=_numpy_is_ready,
     contiguous=_numpy_contiguous,
     address=_numpy_address,
     dtype=cache(np.dtype),
@@ -144,6 +170,7 @@ NUMPY = ArrayKind(
 )
 TORCH = ArrayKind(
     name="torch",
+    is_ready=_torch_is_ready,
     contiguous=lambda tensor: tensor.contiguous(),
     address=lambda tensor: tensor.data_ptr(),
     dtype=_torch_dtype,

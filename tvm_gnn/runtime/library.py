@@ -106,7 +106,8 @@ class Frame:
 
     def __call__(self, tasks: int, threads: int) -> None:
         """Run the kernel in `tasks` tasks on `threads` threads; raises `ArtifactError` when it reports an error."""
-        code = self._call(*self._fixed, tasks, threads)
+        arguments, count, result = self._fixed
+        code = self._call(arguments, count, result, tasks, threads)
         if code != 0:
             raise ArtifactError(f"kernel: reported error {code}; its arguments do not fit the library.")
 

@@ -41,7 +41,10 @@ def runtime_name() -> str:
 def host_threads() -> int | None:
     """Threads that the host framework is set to use (torch's setting), or None without torch."""
     torch = sys.modules.get("torch")
-    return int(torch.get_num_threads()) if torch is not None and hasattr(torch, "get_num_threads") else None
+    try:
+        return torch.get_num_threads() if torch is not None else None
+    except AttributeError:  # torch is being imported
+        return None
 
 
 def on_fork(action: Callable[[], None]) -> None:
