@@ -37,3 +37,10 @@ prepare() {
     fi
     exec 9>&-
 }
+
+# Only the CPU build: a checkout's environment must never pull in gigabytes of CUDA. Returns false where it is not to be
+# had; any torch that is installed already is left alone.
+install_cpu_torch() {
+    "$venv/bin/python" -c "import torch" 2>/dev/null ||
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "torch==2.13.0+cpu" 2>/dev/null
+}
