@@ -227,12 +227,14 @@ def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], prov
 
 def _find(task: Task) -> tuple[Artifact, str, Library] | None:
     """A tuned artifact that loads, and its level; what is damaged is passed over."""
-    signature = task.graph.signature
     store = artifact_store()
-    found = find(store, task.key, signature.exact, signature.bucket, signature.features, feature_distance)
-    if found is None:
-        return None
-    artifact, level = found
+    artifact, level = store.lookup(task.key, task.graph.digest), "exact"
+    if artifact is None:
+        signature = task.graph.signature
+        found = find(store, task.key, signature.exact, signature.bucket, signature.features, feature_distance)
+        if found is None:
+            return None
+        artifact, level = found
     try:
         return artifact, level, _open(artifact)
     except (ArtifactError, KeyError) as error:

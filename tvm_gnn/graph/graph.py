@@ -13,7 +13,7 @@ from ..errors import GraphError, InputError, InputTypeError
 from . import sparse_matrices
 from .canonical import csr_from_coo, csr_from_rows, transpose
 from .edge_order import gather_edges, inverse_order
-from .signature import Signature, compute_signature
+from .signature import Signature, bucket_of, exact_digest
 from .stats import GraphStats, compute_stats
 from .validate import (
     IntArray,
@@ -229,9 +229,14 @@ class Graph:
         return compute_stats(self.indptr, self.indices, self.num_src)
 
     @cached_property
+    def digest(self) -> str:
+        """The exact part of `signature` alone, which is much cheaper on a large graph."""
+        return exact_digest(self.indptr, self.indices, self.num_src)
+
+    @cached_property
     def signature(self) -> Signature:
         """Digest, features and bucket under which tuned schedules of this graph are stored."""
-        return compute_signature(self.indptr, self.indices, self.num_src, self.stats)
+        return Signature(self.digest, self.stats.as_features(), bucket_of(self.stats))
 
     def reverse(self) -> Graph:
         """The graph with every edge turned round: the CSC of this one, built once and kept.

@@ -59,14 +59,14 @@ class Signature:
     bucket: str
 
 
-def compute_signature(indptr: IntArray, indices: IntArray, num_src: int, stats: GraphStats) -> Signature:
-    """Signature of a canonical CSR; cost: one pass over `indptr` and `indices`."""
+def exact_digest(indptr: IntArray, indices: IntArray, num_src: int) -> str:
+    """`Signature.exact` of a canonical CSR; cost: one pass over `indptr` and `indices`."""
     digest = xxhash.xxh3_128(_FORMAT)
     digest.update(struct.pack("<qqq", indptr.size - 1, num_src, indices.size))
     for array in (indptr, indices):
         for start in range(0, array.size, _CHUNK):
             digest.update(np.ascontiguousarray(array[start : start + _CHUNK], dtype="<i8").data)
-    return Signature(digest.hexdigest(), stats.as_features(), bucket_of(stats))
+    return digest.hexdigest()
 
 
 def bucket_of(stats: GraphStats) -> str:
