@@ -46,6 +46,10 @@ def space(feat: int, dtype: str, target: CpuTarget, num_src: int, num_edges: int
     threads = target.threads
     parts = tuple(sorted({1, threads, 2 * threads, 8 * threads, 32 * threads}))
 
+    def in_one_run(choice: Mapping[str, Value]) -> bool:
+        # A thread's static share is one run of rows however it is cut into parts; only the tile loop sees the cuts.
+        return int(choice["parts"]) <= threads or choice["order"] == "tiles"
+
     def legal(choice: Mapping[str, Value]) -> bool:
         per_vector, tile, unroll = int(choice["lanes"]), int(choice["vectors"]), int(choice["unroll"])
         total = -(-feat // per_vector)
@@ -55,7 +59,7 @@ def space(feat: int, dtype: str, target: CpuTarget, num_src: int, num_edges: int
             and unroll * tile * per_vector * itemsize < _STACK_BUFFER_BYTES
             and registers <= target.vector_registers - 3
             and (choice["order"] == "rows" or tile < total)
-            and (choice["dynamic"] is False or (int(choice["parts"]) > threads > 1))
+            and (int(choice["parts"]) > threads > 1 if choice["dynamic"] else in_one_run(choice))
         )
 
     decisions = (
