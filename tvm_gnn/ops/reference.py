@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .spmm import SpMM
+from .tolerance import rounding_scale
 
 Float64 = npt.NDArray[np.float64]
 
@@ -61,8 +62,9 @@ def error_scale(
     x: npt.NDArray[Any],
     w: npt.NDArray[Any] | None = None,
 ) -> Float64:
-    """The same op on magnitudes: what rounding errors are proportional to, element by element."""
-    return spmm_reference(op, indptr, indices, edge_ids, np.abs(x), None if w is None else np.abs(w))
+    """Rounding error to allow for each element of `spmm_reference` (see `tolerance.rounding_scale`)."""
+    magnitudes = spmm_reference(op, indptr, indices, edge_ids, np.abs(x), None if w is None else np.abs(w))
+    return rounding_scale(magnitudes, np.diff(indptr))
 
 
 def _row_chunks(indptr: npt.NDArray[Any], feat: int) -> list[slice]:

@@ -84,8 +84,8 @@ class Candidate:
         self.run()
         if not self._output.guards_intact():
             return "wrote outside its output"
-        reference = self._workload.reference
-        return first_mismatch(self._output.array, reference, reference, self._workload.dtype)
+        workload = self._workload
+        return first_mismatch(self._output.array, workload.reference, workload.rounding_scale, workload.dtype)
 
 
 def time_interleaved(

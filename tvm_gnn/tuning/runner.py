@@ -67,6 +67,8 @@ class Runner:
             return RunResult(status="timeout", reason=f"run: {error}")
         except WorkerDied as error:
             return RunResult(status="crash", reason=f"run: {error}")
+        if answer["status"] == "wrong":
+            self._worker.kill()  # it may have written anywhere: the next candidate gets a sound process
         if answer["status"] != "ok":
             return RunResult(status=answer["status"], reason=answer["reason"])
         times: list[list[float]] = answer["timings_s"]

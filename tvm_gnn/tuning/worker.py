@@ -94,8 +94,9 @@ class Worker:
         return self.receive(timeout_s)
 
     def kill(self) -> None:
-        """End the process now."""
-        self._process.kill()
+        """End the process now, and what it has started."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:

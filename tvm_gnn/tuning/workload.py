@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..graph import Graph
 from ..ops import parse_op
 from ..ops.reference import spmm_reference
+from ..ops.tolerance import rounding_scale
 from .task import Task
 
 _DESCRIPTION = "workload.json"
@@ -20,7 +21,7 @@ _DESCRIPTION = "workload.json"
 def write(task: Task, folder: Path, seed: int = 0) -> None:
     """Write everything that measuring the task needs into `folder`.
 
-    Inputs are positive, so that the reference itself bounds the rounding error of every element (no cancellation).
+    Inputs are positive, so that no cancellation hides an error and the reference also scales the tolerance.
     """
     graph = task.graph
     rng = np.random.default_rng(seed)
@@ -50,7 +51,7 @@ class Workload:
     Attributes
     ----------
     graph : Graph
-    x, w, reference : arrays of shape (num_src, F), (num_edges,), (num_dst, F)
+    x, w, reference, rounding_scale : arrays of shape (num_src, F), (num_edges,), (num_dst, F), (num_dst, F)
     threads : int
     """
 
@@ -71,6 +72,8 @@ class Workload:
         self.x = _mapped(folder, "x")
         self.w = _mapped(folder, "w")
         self.reference: npt.NDArray[np.float64] = _mapped(folder, "reference")
+        # Inputs are positive: the reference is its own sum of magnitudes.
+        self.rounding_scale = rounding_scale(self.reference, self.graph.in_degrees)
 
 
 def _mapped(folder: Path, name: str) -> npt.NDArray[Any]:
