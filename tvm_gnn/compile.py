@@ -12,7 +12,7 @@ from . import config
 from .cache import DEFAULT_ENTRY, Artifact, ArtifactStore, RecordLog, TaskKey, find
 from .errors import ArtifactError, InputError, InputTypeError
 from .graph import Graph
-from .graph.signature import feature_distance
+from .graph.signature import comparable_distance
 from .ops import Op, parse_op
 from .runtime.library import Library
 from .runtime.spmm_kernel import Provenance, SpMMKernel
@@ -231,7 +231,7 @@ def _find(task: Task) -> tuple[Artifact, str, Library] | None:
     artifact, level = store.lookup(task.key, task.graph.digest), "exact"
     if artifact is None:
         signature = task.graph.signature
-        found = find(store, task.key, signature.exact, signature.bucket, signature.features, feature_distance)
+        found = find(store, task.key, signature.exact, signature.bucket, signature.features, comparable_distance)
         if found is None:
             return None
         artifact, level = found

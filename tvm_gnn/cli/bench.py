@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from ..bench import Case, CaseSummary, Comparison, Entrant, Timing, compare, overview, select, this_machine
 from ..compile import load, tune
 from ..config import thread_limit
@@ -140,39 +137,29 @@ def _overview(summaries: list[CaseSummary]) -> dict[str, Any]:
 
 
 def _show_case(comparison: Comparison, in_layer: bool) -> None:
-    console = Console(stderr=False)
     for protocol in ("alone", "layer") if in_layer else ("alone",):
         summary = comparison.summary(protocol)
         if summary is None:
             continue
-        title = f"{summary.dataset}  {summary.op}  feat {summary.feat}  {protocol}  (schedule: {summary.source})"
-        table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
-        for column in ("", "ms", "time / ours"):
-            table.add_column(column, justify="left" if column == "" else "right")
-        table.add_row(f"[bold]{OURS}[/]", f"{summary.ours_ms:.4g}", "1")
+        print(f"\n{summary.dataset}, {summary.op}, feat {summary.feat}, {protocol}, schedule: {summary.source}")
+        rows = [("", "ms", "time / ours"), (OURS, f"{summary.ours_ms:.4g}", "1.00")]
         for name, time_ms in sorted(summary.peers.items(), key=lambda item: item[1]):
-            table.add_row(name, f"{time_ms:.4g}", f"{time_ms / summary.ours_ms:.2f}")
-        console.print(table, highlight=False)
-        for name, reason in summary.left_out.items():
-            if protocol == "alone":
-                console.print(f"  [dim]{name}: {reason}[/]", highlight=False)
+            rows.append((name, f"{time_ms:.4g}", f"{time_ms / summary.ours_ms:.2f}"))
+        options.print_columns(rows, numbers=(1, 2))
+    for name, reason in comparison.left_out.items():
+        print(f"left out: {name}: {reason}")
 
 
 def _show_overviews(report: dict[str, Any]) -> None:
-    console = Console()
-    sections = {report["protocol"] if report["protocol"] != "both" else "alone": report}
-    if report["protocol"] == "both":
-        sections["layer"] = report["layer"]
+    both = report["protocol"] == "both"
+    sections = {"alone": report, "layer": report["layer"]} if both else {report["protocol"]: report}
+    print()
     for name, section in sections.items():
         if section["geomean"] is not None:
             worst = section["min_case"]
-            console.print(
-                f"{name}: best peer / ours, geomean of {len(section['cases'])} cases "
-                f"[bold]{section['geomean']:.2f}x[/], least {section['min']:.2f}x "
-                f"({worst['dataset']} feat {worst['feat']}, {worst['best_peer']})",
-                highlight=False,
+            print(
+                f"{name}: best peer / ours, geomean of {len(section['cases'])} cases {section['geomean']:.2f}x, "
+                f"least {section['min']:.2f}x ({worst['dataset']} feat {worst['feat']}, {worst['best_peer']})"
             )
     machine = report["machine"]
-    console.print(
-        f"[dim]{machine['cpu']}, {machine['threads']} threads, commit {machine['commit']}[/]", highlight=False
-    )
+    print(f"{machine['cpu']}, {machine['threads']} threads, commit {machine['commit']}")

@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from ..cache import Artifact, explain
 from ..compile import artifact_store, make_task
 from ..graph import datasets
-from ..graph.signature import feature_distance
+from ..graph.signature import comparable_distance
 from . import options
 
 
@@ -47,26 +44,26 @@ def run_ls(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    console = Console()
-    table = Table(box=None, padding=(0, 1))
-    for column in ("graph", "op", "feat", "ms", "speed-up", "created", "folder"):
-        table.add_column(column)
+    rows = [("graph", "op", "feat", "ms", "speed-up", "created", "folder")]
     for artifact in artifacts:
         row = _as_dict(artifact)
         best_ms, speedup = row["measured"].get("best_ms"), row["measured"].get("speedup")
-        table.add_row(
-            row["graph"] or "default schedule",
-            row["key"].get("op", ""),
-            row["key"].get("feat", ""),
-            f"{best_ms:.4g}" if best_ms else "",
-            f"{speedup:.2f}" if speedup else "",
-            row["created"],
-            row["path"],
+        rows.append(
+            (
+                row["graph"] or "any (default schedule)",
+                row["key"].get("op", ""),
+                row["key"].get("feat", ""),
+                f"{best_ms:.4g}" if best_ms else "",
+                f"{speedup:.2f}" if speedup else "",
+                row["created"][:19],
+                row["path"],
+            )
         )
-    console.print(table, soft_wrap=True, highlight=False)
-    console.print(f"{len(artifacts)} artifacts, {store.total_bytes()} bytes in {store.root}", soft_wrap=True)
+    if artifacts:
+        options.print_columns(rows, numbers=(2, 3, 4))
+    print(f"{len(artifacts)} artifacts, {store.total_bytes()} bytes in {store.root}")
     for problem in problems:
-        console.print(f"[yellow]damaged[/] {problem['path']}: {problem['reason']}", soft_wrap=True, highlight=False)
+        print(f"damaged: {problem['path']}: {problem['reason']}")
     return 0
 
 
@@ -75,16 +72,15 @@ def run_explain(arguments: argparse.Namespace) -> int:
     task = make_task(datasets.load(arguments.dataset), arguments.op, arguments.feat)
     signature = task.graph.signature
     explanation = explain(
-        artifact_store(), task.key, signature.exact, signature.bucket, signature.features, feature_distance
+        artifact_store(), task.key, signature.exact, signature.bucket, signature.features, comparable_distance
     )
     if arguments.json:
         options.print_json(explanation.as_dict())
         return 0
-    console = Console()
     if explanation.level == "none":
-        console.print("served from: the default schedule (nothing is tuned for this task on any graph)")
+        print("served from: the default schedule (nothing is tuned for this task on any graph)")
     for line in explanation.lines()[explanation.level == "none" :]:
-        console.print(line, soft_wrap=True, highlight=False)
+        print(line)
     return 0
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
 from ..diagnosis import diagnose
 from . import options
 
@@ -24,10 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         options.print_json({"ok": not broken, "findings": [finding.as_dict() for finding in findings]})
         return int(broken)
-    console = Console()
-    marks = {"ok": "[green]ok[/]     ", "note": "[blue]note[/]   ", "problem": "[red]problem[/]"}
     for finding in findings:
-        console.print(f"{marks[finding.status]} {finding.name}: {finding.found}", soft_wrap=True, highlight=False)
+        print(f"{finding.status:8s} {finding.name}: {finding.found}")
         if finding.remedy:
-            console.print(f"        → {finding.remedy}", soft_wrap=True, highlight=False)
+            print(f"         → {finding.remedy}")
     return int(broken)

@@ -60,7 +60,7 @@ class TuneProgress:
             self._bar.update(self._task, completed=self._share(event), description=text)
         elif event.finished == 1 or time.monotonic() - self._last_line_s > _LINE_EVERY_S:
             self._last_line_s = time.monotonic()
-            self._console.print(text, highlight=False)
+            self._console.print(text, highlight=False, soft_wrap=True)
 
     def comparing(self, candidates: int) -> None:
         """See `Observer`."""
@@ -68,7 +68,7 @@ class TuneProgress:
         if self._bar is not None:
             self._bar.update(self._task, completed=1.0, description=text)
         else:
-            self._console.print(text, highlight=False)
+            self._console.print(text, highlight=False, soft_wrap=True)
 
     def _share(self, event: TrialEvent) -> float:
         budget = self._budget

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-from rich.table import Table
-
 from ..compile import tune
 from ..graph import datasets
 from ..tuning.budget import parse_budget
@@ -57,26 +54,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(report: TuneReport) -> None:
-    console = Console()
-    table = Table(show_header=False, box=None, padding=(0, 1))
-    trials, decisions = report.trials, report.decisions
+    trials = report.trials
     failed = ", ".join(f"{count} {status}" for status, count in trials["failures"].items())
-    rows = {
-        "graph": f"{report.dataset} ({report.signature['bucket']})",
-        "operator": f"{report.op}, feat {report.feat}, {report.dtype}, {report.target}, {report.threads} threads",
-        "trials": f"{trials['measured']} in {report.tune_s:.1f} s, {trials['reused']} known before"
-        + (f"; failed: {failed}" if failed else ""),
-        "schedule": ", ".join(f"{name} {value}" for name, value in decisions.items()),
-        "time": f"{report.best_ms:.4g} ms; default schedule {report.default_ms:.4g} ms: [bold]{report.speedup:.2f}x[/]",
-        "artifact": report.artifact or "not kept",
-        "records": report.records,
-    }
-    for name, value in rows.items():
-        table.add_row(f"[dim]{name}[/]", value)
+    measured = f"{trials['measured']} in {report.tune_s:.1f} s, {trials['reused']} known before"
+    rows = [
+        ("graph", f"{report.dataset} ({report.signature['bucket']})"),
+        ("operator", f"{report.op}, feat {report.feat}, {report.dtype}, {report.target}, {report.threads} threads"),
+        ("trials", f"{measured}; failed: {failed}" if failed else measured),
+        ("schedule", ", ".join(f"{name} {value}" for name, value in report.decisions.items())),
+        ("time", f"{report.best_ms:.4g} ms, {report.speedup:.2f}x the default schedule ({report.default_ms:.4g} ms)"),
+        ("artifact", report.artifact or "not kept"),
+        ("records", report.records),
+        ("load it", f'tvm_gnn.load(graph, "{report.op}", feat={report.feat})'),
+    ]
     if report.interrupted:
-        table.add_row("[dim]note[/]", "interrupted: this is the best so far")
-    for warning in report.warnings:
-        table.add_row("[yellow]warning[/]", warning)
-    console.print(table, soft_wrap=True, highlight=False)
-    feat, op = report.feat, report.op
-    console.print(f'load it with  tvm_gnn.load(graph, "{op}", feat={feat})', highlight=False)
+        rows.append(("note", "interrupted: this is the best so far"))
+    rows += [("warning", warning) for warning in report.warnings]
+    options.print_columns(rows)

@@ -103,3 +103,14 @@ def feature_distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
         elif name in a or name in b:
             total += weight
     return math.sqrt(total)
+
+
+# Beyond this the nearest graph says nothing: a schedule found on a graph eight times smaller may be serial, or rely on
+# features staying in a cache that they do not fit.
+COMPARABLE_WITHIN = 2.0
+
+
+def comparable_distance(a: Mapping[str, float], b: Mapping[str, float]) -> float:
+    """`feature_distance`, infinite for graphs too unlike to share a schedule (`COMPARABLE_WITHIN`)."""
+    distance = feature_distance(a, b)
+    return distance if distance <= COMPARABLE_WITHIN else math.inf
