@@ -144,7 +144,9 @@ def _pool() -> Finding:
     name = pool.runtime_name()
     if pool.omp_parallel_address():
         return Finding("thread pool", name)
-    return Finding("thread pool", "no OpenMP runtime: kernels run on one thread", "note", "install libgomp1")
+    return Finding(
+        "thread pool", f"{name}: there is no OpenMP runtime to share with others", "note", "install libgomp1"
+    )
 
 
 def _torch() -> Finding:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ArtifactError, DependencyError
-from ..toolchain.launcher import CALL, OMP_PARALLEL
+from ..toolchain.launcher import CALL, OMP_PARALLEL, TVM_PARALLEL
 from . import pool
 
 _TYPE_INT, _TYPE_DLTENSOR_PTR = 1, 7
@@ -74,6 +74,7 @@ class Library:
             self._handle = ctypes.CDLL(str(path))
             self._call: Any = getattr(self._handle, CALL)
             self._omp_parallel = ctypes.c_void_p.in_dll(self._handle, OMP_PARALLEL)
+            self._tvm_parallel = ctypes.c_void_p.in_dll(self._handle, TVM_PARALLEL)
         except (OSError, AttributeError, ValueError) as error:
             raise ArtifactError(f"library: cannot be loaded as a kernel (got {path}: {error}).") from error
         self._call.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
@@ -83,8 +84,9 @@ class Library:
         Library._all.add(self)
 
     def use_pool(self) -> None:
-        """Point the library at the OpenMP runtime to use from now on."""
+        """Point the library at the thread pool to use from now on."""
         self._omp_parallel.value = pool.omp_parallel_address() or None
+        self._tvm_parallel.value = pool.tvm_parallel_address() or None
 
 
 class Frame:

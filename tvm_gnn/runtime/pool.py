@@ -1,4 +1,4 @@
-"""The OpenMP runtime that kernels share with the rest of the process, so that two thread pools never fight."""
+"""The thread pool that kernels share with the rest of the process, so that two pools never fight over the cores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,10 +33,18 @@ def omp_parallel_address() -> int:
     return ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value or 0
 
 
+def tvm_parallel_address() -> int:
+    """Address of TVM's own ``TVMBackendParallelLaunch`` where there is no OpenMP runtime, else 0; 0 after a fork."""
+    if _forked or _runtime() is not None:
+        return 0
+    library = _tvm_runtime()
+    return 0 if library is None else ctypes.cast(library.TVMBackendParallelLaunch, ctypes.c_void_p).value or 0
+
+
 def runtime_name() -> str:
-    """File name of the OpenMP runtime in use, or ``none (serial)``."""
-    library = _runtime()
-    return Path(library._name).name if library is not None and not _forked else "none (serial)"
+    """File name of the library whose threads kernels use, or ``none (serial)``."""
+    library = None if _forked else _runtime() or _tvm_runtime()
+    return "none (serial)" if library is None else Path(library._name).name
 
 
 def host_threads() -> int | None:
@@ -58,6 +67,19 @@ def _runtime() -> ctypes.CDLL | None:
         if not _found[0]:
             _found = (True, _find())
         return _found[1]
+
+
+@cache
+def _tvm_runtime() -> ctypes.CDLL | None:
+    spec = find_spec("tvm")
+    if spec is None or spec.origin is None:
+        return None
+    # Its pool would bind the caller's thread to one CPU; read when the pool starts, so a user's own setting stands.
+    os.environ.setdefault("TVM_BIND_THREADS", "0")
+    try:
+        return ctypes.CDLL(str(Path(spec.origin).parent / "lib" / "libtvm_runtime.so"), mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return None
 
 
 def _find() -> ctypes.CDLL | None:

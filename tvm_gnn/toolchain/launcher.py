@@ -7,14 +7,17 @@ It is LLVM IR, so that the wheel stays pure Python; TVM's own LLVM compiles it.
 
 ``tvm_gnn_call(args, num_args, result, tasks, threads)`` calls the kernel (TVM's packed convention) with its parallel
 loop cut into `tasks` tasks on `threads` threads, and returns 0 or the kernel's error code. Tasks and threads are
-thread-local: concurrent calls from several Python threads do not see each other's. While ``tvm_gnn_omp_parallel`` is
-null (no OpenMP runtime, or after a fork, which kills the pool's threads) the calling thread runs every task itself.
+thread-local: concurrent calls from several Python threads do not see each other's.
+
+Two pointers decide where the tasks run: ``tvm_gnn_omp_parallel`` (``GOMP_parallel``) if set, else
+``tvm_gnn_tvm_parallel`` (TVM's own ``TVMBackendParallelLaunch``) if set, else the calling thread runs them all.
 """
 
 from __future__ import annotations
 
 CALL = "tvm_gnn_call"
 OMP_PARALLEL = "tvm_gnn_omp_parallel"
+TVM_PARALLEL = "tvm_gnn_tvm_parallel"
 
 # %job = { lambda, closure data, number of tasks, next task to hand out, or-ed return codes }
 IR = r"""
@@ -23,6 +26,7 @@ IR = r"""
 
 @__TVMBackendParallelLaunch = external global ptr
 @tvm_gnn_omp_parallel = global ptr null
+@tvm_gnn_tvm_parallel = global ptr null
 @tasks = internal thread_local global i32 1
 @threads = internal thread_local global i32 1
 
@@ -54,6 +58,11 @@ done:
   ret void
 }
 
+define internal i32 @work_for_tvm(i32 %worker, ptr %env, ptr %job) {
+  call void @work(ptr %job)
+  ret i32 0
+}
+
 define internal i32 @launch(ptr %lambda, ptr %data, i32 %num_task) {
 entry:
   %job = alloca %job
@@ -69,15 +78,23 @@ entry:
   store i32 0, ptr %failed_at
   %omp_parallel = load ptr, ptr @tvm_gnn_omp_parallel
   %threads = load i32, ptr @threads
-  %no_pool = icmp eq ptr %omp_parallel, null
   %one_thread = icmp sle i32 %threads, 1
-  %serial = or i1 %no_pool, %one_thread
-  br i1 %serial, label %here, label %pool
+  br i1 %one_thread, label %here, label %choose_omp
+choose_omp:
+  %no_omp = icmp eq ptr %omp_parallel, null
+  br i1 %no_omp, label %choose_tvm, label %omp
+omp:
+  call void %omp_parallel(ptr @work, ptr %job, i32 %threads, i32 0)
+  br label %end
+choose_tvm:
+  %tvm_parallel = load ptr, ptr @tvm_gnn_tvm_parallel
+  %no_tvm = icmp eq ptr %tvm_parallel, null
+  br i1 %no_tvm, label %here, label %tvm
+tvm:
+  %launched = call i32 %tvm_parallel(ptr @work_for_tvm, ptr %job, i32 0)
+  br label %here  ; if TVM refused, the tasks are still there to be taken
 here:
   call void @work(ptr %job)
-  br label %end
-pool:
-  call void %omp_parallel(ptr @work, ptr %job, i32 %threads, i32 0)
   br label %end
 end:
   %failed = load i32, ptr %failed_at
