@@ -7,6 +7,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module, metadata
+from importlib.util import find_spec
 from typing import Any
 
 from ..errors import DependencyError
@@ -34,6 +35,14 @@ def import_tvm() -> Any:
         raise DependencyError(
             f"apache-tvm: cannot be imported ({error}). Install {pinned_requirements()}, or run `tvm-gnn doctor`."
         ) from error
+
+
+def require_tvm() -> None:
+    """Raise `DependencyError` when apache-tvm is not installed; cheaper than importing it."""
+    if find_spec("tvm") is None:
+        raise DependencyError(
+            f"apache-tvm: is needed to build kernels (not installed). Install {pinned_requirements()}."
+        )
 
 
 def toolchain_version() -> str:

@@ -66,10 +66,14 @@ def parse_budget(budget: str | float | None, trials: int | None = None) -> Budge
 def _seconds(budget: str | float) -> float:
     if isinstance(budget, bool) or not isinstance(budget, str | int | float):
         raise InputTypeError(f"budget: must be a time such as 60s or a number (got {type(budget).__name__}).")
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", str(budget))
-    if match is None or match[2] not in _UNITS_S:
-        raise InputError(f"budget: must be a positive time such as 60s, 2m or 500ms (got {budget!r}).")
-    seconds = float(match[1]) * _UNITS_S[match[2]]
+    seconds = _parsed(budget) if isinstance(budget, str) else float(budget)
     if not 0 < seconds < math.inf:
         raise InputError(f"budget: must be positive (got {budget!r}).")
     return seconds
+
+
+def _parsed(text: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-z]*)\s*", text)
+    if match is None or match[2] not in _UNITS_S:
+        raise InputError(f"budget: must be a positive time such as 60s, 2m or 500ms (got {text!r}).")
+    return float(match[1]) * _UNITS_S[match[2]]

@@ -12,6 +12,8 @@ from typing import Any
 import xxhash
 
 from ..errors import BuildError, DependencyError
+from ..toolchain.importing import require_tvm
+from ..toolchain.link import linker
 from ..toolchain.target import CpuTarget
 from .worker import Worker, WorkerDied, WorkerTimeout
 
@@ -37,9 +39,16 @@ class Builder:
     folder : Path
         Where libraries and the workers' log go.
     workers : int
+
+    Raises
+    ------
+    DependencyError
+        TVM or a compiler is missing.
     """
 
     def __init__(self, target: CpuTarget, folder: Path, workers: int) -> None:
+        require_tvm()
+        linker()
         self._folder = folder
         self._done: dict[str, BuildResult] = {}
         module = "tvm_gnn.tuning.build_worker"

@@ -6,11 +6,13 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from ..errors import DependencyError
 from ..templates.space import Decisions
@@ -42,9 +44,16 @@ class CostModel:
     ----------
     task : Task
     seed : int
+
+    Raises
+    ------
+    DependencyError
+        xgboost is not installed.
     """
 
     def __init__(self, task: Task, seed: int = 0) -> None:
+        if find_spec("xgboost") is None:
+            raise DependencyError("xgboost: is needed to tune (not installed). Install xgboost-cpu.")
         self._task = task
         self._seed = seed
         self._rows: list[npt.NDArray[np.float32]] = []
@@ -111,28 +120,38 @@ class CostModel:
         }
 
     def save(self, path: Path) -> None:
-        """Write the trees (UBJSON) with the names of their columns; nothing when untrained."""
+        """Write a line with the names of the columns and a checksum, then the trees (UBJSON); nothing when untrained.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
         if not self.is_trained:
             return
-        self._booster.set_attr(tvm_gnn=_stamp(self._task))
+        trees = bytes(self._booster.save_raw("ubj"))
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{os.getpid()}.{path.name}")
-        self._booster.save_model(partial)
-        os.replace(partial, path)
+        try:
+            partial.write_bytes(_stamp(self._task, trees) + b"\n" + trees)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def load(self, path: Path) -> bool:
         """Start from trees saved for the same columns; False when there are none that fit."""
-        if not path.is_file():
+        try:
+            stamp, _, trees = path.read_bytes().partition(b"\n")
+        except OSError:
+            return False
+        # The checksum comes first: on damaged trees xgboost ends the process.
+        if stamp != _stamp(self._task, trees):
             return False
         xgboost = import_xgboost()
-        booster = xgboost.Booster()
         try:
-            booster.load_model(path)
-        except xgboost.core.XGBoostError:
+            self._booster = xgboost.Booster(model_file=bytearray(trees))
+        except xgboost.core.XGBoostError:  # written by a version that this one does not read
             return False
-        if booster.attr("tvm_gnn") != _stamp(self._task):
-            return False
-        self._booster = booster
         return True
 
     def _predict_rows(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
@@ -149,8 +168,10 @@ def import_xgboost() -> Any:
     return xgboost
 
 
-def _stamp(task: Task) -> str:
-    return json.dumps({"version": FEATURES_VERSION, "columns": feature_names(task)})
+def _stamp(task: Task, trees: bytes) -> bytes:
+    """First line of a model's file: what its columns mean, and that its trees are whole."""
+    checksum = xxhash.xxh3_128_hexdigest(trees)
+    return json.dumps({"version": FEATURES_VERSION, "columns": feature_names(task), "xxh3_128": checksum}).encode()
 
 
 def _spearman(a: list[float], b: list[float]) -> float | None:

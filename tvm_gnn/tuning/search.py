@@ -108,8 +108,8 @@ class EvolutionarySearch:
 
 
 def frozen(choice: Decisions) -> Frozen:
-    """The decisions as a hashable value."""
-    return tuple(choice.values())
+    """The decisions as a hashable value, whatever order they are in: a record's are sorted by name."""
+    return tuple(value for _, value in sorted(choice.items()))
 
 
 def neighbours(space: Space, choice: Decisions, rng: random.Random) -> list[Decisions]:
