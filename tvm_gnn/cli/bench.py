@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..bench import Case, CaseSummary, Comparison, Entrant, Timing, compare, overview, select, this_machine
+from ..bench import Case, Comparison, Entrant, Timing, compare, overview, select, this_machine
 from ..compile import load, tune
 from ..config import thread_limit
 from ..errors import DependencyError, InputError
@@ -35,7 +35,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--tune", metavar="BUDGET", help="tune every case first, such as 30s")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of the timing (default: 15)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of inputs and of the search (default: 0)")
+    options.add_seed(parser, "the inputs and the search")
     options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -107,33 +107,31 @@ def _entrant(kernel: Any, case: Case) -> Entrant:
 
 
 def _report(comparisons: list[Comparison], protocol: str, threads: int) -> dict[str, Any]:
-    """The report: the first protocol's cases and overview at the top, both under their names."""
-    wanted = ("alone", "layer") if protocol == "both" else (protocol,)
-    sections = {}
-    for each in wanted:
-        summaries = [summary for c in comparisons if (summary := c.summary(each)) is not None]
-        sections[each] = {"cases": [summary.as_dict() for summary in summaries], **_overview(summaries)}
-        groups = sorted({group for c in comparisons for group in c.groups.values()})
-        if len(groups) > 1:
-            sections[each]["groups"] = {
-                group: _overview([s for c in comparisons if (s := c.summary(each, group)) is not None])
-                for group in groups
-            }
-    first = sections[wanted[0]]
+    """The report: the first protocol's section at the top, with both protocols the layer's under ``layer``."""
+    first, *others = ("alone", "layer") if protocol == "both" else (protocol,)
     versions = {name: text for c in comparisons for name, text in c.versions.items()}
     return {
         "machine": {**this_machine(threads).as_dict(), "contenders": versions},
         "protocol": protocol,
-        **first,
-        **({"layer": sections["layer"]} if protocol == "both" else {}),
+        **_protocol_section(comparisons, first),
+        **{other: _protocol_section(comparisons, other) for other in others},
     }
 
 
-def _overview(summaries: list[CaseSummary]) -> dict[str, Any]:
-    found = overview(summaries)
-    if found is None:
-        return {"geomean": None, "min": None}
-    return {key: value for key, value in found.as_dict().items() if key != "cases"}
+def _protocol_section(comparisons: list[Comparison], protocol: str) -> dict[str, Any]:
+    """Cases against all peers; where peers of several groups ran, also against each group's (``groups``)."""
+    section = _section(comparisons, protocol, None)
+    groups = sorted({group for comparison in comparisons for group in comparison.groups.values()})
+    if len(groups) > 1:
+        section["groups"] = {group: _section(comparisons, protocol, group) for group in groups}
+    return section
+
+
+def _section(comparisons: list[Comparison], protocol: str, group: str | None) -> dict[str, Any]:
+    found = [summary for comparison in comparisons if (summary := comparison.summary(protocol, group)) is not None]
+    whole = overview(found)
+    numbers = {"geomean": None, "min": None} if whole is None else whole.as_dict()
+    return {**numbers, "cases": [summary.as_dict() for summary in found]}
 
 
 def _show_case(comparison: Comparison, in_layer: bool) -> None:

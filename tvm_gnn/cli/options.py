@@ -21,6 +21,11 @@ def add_op(parser: argparse.ArgumentParser, required: bool = True) -> None:
     parser.add_argument("--op", required=required, help="operator, such as u_mul_e_sum or copy_u_mean")
 
 
+def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
+    """``--seed``."""
+    parser.add_argument("--seed", type=_seed, default=0, help=f"seed of {what} (default: 0)")
+
+
 def split(name: str, text: str) -> list[str]:
     """The words of a comma-separated option; raises `InputError` when there is none.
 
@@ -60,3 +65,9 @@ def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     json.dump(value, sys.stdout, indent=2, default=str)
     sys.stdout.write("\n")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"must be an integer of at most 18 digits, not negative (got {text!r})")
+    return int(text)

@@ -21,9 +21,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--target", default="cpu", help="device to tune for (default: cpu)")
     parser.add_argument("--budget", help="wall-clock time for everything, such as 60s or 5m (default: 60s)")
     parser.add_argument("--trials", type=int, help="number of trials, those recorded earlier included")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the search and of the measured inputs (default: 0)"
-    )
+    options.add_seed(parser, "the search and the measured inputs")
     options.add_json(parser)
     parser.set_defaults(run=run)
 

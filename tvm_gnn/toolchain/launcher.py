@@ -78,13 +78,15 @@ entry:
   store i32 0, ptr %failed_at
   %omp_parallel = load ptr, ptr @tvm_gnn_omp_parallel
   %threads = load i32, ptr @threads
-  %one_thread = icmp sle i32 %threads, 1
+  %fewer_tasks = icmp slt i32 %tasks, %threads
+  %useful = select i1 %fewer_tasks, i32 %tasks, i32 %threads
+  %one_thread = icmp sle i32 %useful, 1
   br i1 %one_thread, label %here, label %choose_omp
 choose_omp:
   %no_omp = icmp eq ptr %omp_parallel, null
   br i1 %no_omp, label %choose_tvm, label %omp
 omp:
-  call void %omp_parallel(ptr @work, ptr %job, i32 %threads, i32 0)
+  call void %omp_parallel(ptr @work, ptr %job, i32 %useful, i32 0)
   br label %end
 choose_tvm:
   %tvm_parallel = load ptr, ptr @tvm_gnn_tvm_parallel

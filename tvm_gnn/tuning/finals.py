@@ -31,11 +31,11 @@ class Final:
 
 
 def pick_winner(candidates: list[tuple[Decisions, Path]], task: Task, runner: Runner) -> Final | None:
-    """Compare `candidates`, the default first; None when not even the default alone can be measured.
+    """Compare `candidates`, the default first; None when the default is not there or cannot be measured any more.
 
-    A finalist that fails now (it was right before) is left out and the rest is compared again.
+    Another finalist that fails now (it was right before) is left out and the rest is compared again.
     """
-    while candidates:
+    while candidates and candidates[0][0] == task.space.default:
         times = runner.compare([(library, task.launch(choice)) for choice, library in candidates])
         if not isinstance(times, RunResult):
             return _decide(candidates, times)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cache import ArtifactStore, ReadResult, Record, RecordLog
-from ..errors import ArtifactError, DependencyError, RecordError, TuneError
+from ..errors import ArtifactError, DependencyError, InputError, RecordError, TuneError
 from ..templates.space import Decisions
 from ..toolchain.environment import environment
 from ..toolchain.importing import import_tvm
@@ -71,6 +71,7 @@ class Tuner:
         Folder of the cost models.
     observer : Observer
     seed : int
+        In [0, 2**63).
     search : callable
         Makes the search; default: evolutionary.
     """
@@ -86,6 +87,8 @@ class Tuner:
         seed: int = 0,
         search: SearchFactory = EvolutionarySearch,
     ) -> None:
+        if not 0 <= seed < 1 << 63:
+            raise InputError(f"seed: must be an integer in [0, 2**63) (got {seed}).")
         self._task = task
         self._budget = budget
         self._log = log
@@ -217,7 +220,7 @@ class Tuner:
         try:
             self._log.append(record)
         except RecordError as error:
-            if not any("records" in warning for warning in progress.warnings):
+            if not any("records are not kept" in warning for warning in progress.warnings):
                 progress.warnings.append(f"records are not kept: {error}")
 
     def _trace(self, choice: Decisions) -> list[Any]:

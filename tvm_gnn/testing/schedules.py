@@ -1,0 +1,53 @@
+"""A sample of schedules in which every legal value of every decision occurs, for several kinds of CPU."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from ..templates import spmm_csr
+from ..templates.space import Decisions, Space, Value
+from ..toolchain.target import CpuTarget
+
+# Whatever CPU the tests run on, LLVM cuts vectors that are too wide for it: schedules of all three can be run anywhere.
+TARGETS: dict[str, CpuTarget] = {
+    "avx512": CpuTarget("simulated avx512", vector_bytes=64, vector_registers=32, threads=2),
+    "avx2": CpuTarget("simulated avx2", vector_bytes=32, vector_registers=16, threads=2),
+    "sse": CpuTarget("simulated sse", vector_bytes=16, vector_registers=16, threads=2),
+}
+# Any counts: of the legal schedules none depends on them, only the default's launch parameters do.
+_NUM_SRC, _NUM_EDGES = 1_000, 1_000_000
+
+
+def spmm_space(feat: int, target: str, dtype: str = "float32") -> Space:
+    """The g-SpMM space of a width on one of `TARGETS`."""
+    return spmm_csr.space(feat, dtype, TARGETS[target], _NUM_SRC, _NUM_EDGES)
+
+
+def values_of(choices: list[Decisions]) -> set[tuple[str, Value]]:
+    """Every (decision, value) that occurs in some of the schedules."""
+    return {item for choice in choices for item in choice.items()}
+
+
+def covering_sample(space: Space, rng: random.Random) -> list[Decisions]:
+    """The default schedule and then, until every legal value of every decision occurs, the one with most new values.
+
+    Ties are broken by `rng`, so that another seed gives other combinations.
+    """
+    legal = list(space)
+    rng.shuffle(legal)
+    sample = [space.default]
+    missing = values_of(legal) - values_of(sample)
+    while missing:
+        best = max(legal, key=lambda choice: len(missing & set(choice.items())))
+        sample.append(best)
+        missing -= set(best.items())
+    return sample
+
+
+def launches(space: Space, choice: Mapping[str, Value], threads: int) -> list[dict[str, int]]:
+    """Launch parameters of every legal schedule that shares the code of `choice`, each once."""
+    code = spmm_csr.code_decisions(choice)
+    alike = (other for other in space if spmm_csr.code_decisions(other) == code)
+    distinct = {tuple(spmm_csr.launch_parameters(other, threads).items()) for other in alike}
+    return [dict(items) for items in sorted(distinct)]
