@@ -124,7 +124,7 @@ def _cost_model() -> Finding:
 
 
 def _compiler() -> Finding:
-    return Finding("compiler", linker())
+    return Finding("compiler", " ".join(linker()))
 
 
 def _cpu() -> Finding:
@@ -158,7 +158,7 @@ def _torch() -> Finding:
 
 def _cache_folder() -> Finding:
     folder = config.current().cache_dir
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
     if os.access(existing, os.W_OK | os.X_OK):
         return Finding("cache", str(folder))
     remedy = "set TVM_GNN_CACHE to a folder of yours"

@@ -40,6 +40,7 @@ class TuneProgress:
             f"tuning [bold]{task.op.name}[/] feat={task.feat} on {graph.name or 'graph'}: {graph.num_dst} rows, "
             f"{graph.num_edges} edges, {task.target.threads} threads" + (f", {reused} trials known" if reused else ""),
             highlight=False,
+            soft_wrap=True,
         )
         self._budget = budget
         if self._console.is_terminal and not self._console.quiet:

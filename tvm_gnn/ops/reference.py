@@ -72,4 +72,5 @@ def _row_chunks(indptr: npt.NDArray[Any], feat: int) -> list[slice]:
     edges_per_chunk = max(1, CHUNK_BYTES // (8 * max(feat, 1)))
     chunk_of_row = indptr[:-1] // edges_per_chunk
     starts = np.flatnonzero(np.diff(chunk_of_row, prepend=-1))
-    return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(indptr) - 1], strict=True)]
+    stops = np.append(starts, len(indptr) - 1)[1:]  # none where there is no row
+    return [slice(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]

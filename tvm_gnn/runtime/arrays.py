@@ -25,6 +25,8 @@ class ArrayKind:
     name : str
     is_ready : callable
         ``(array, dtype, shape) -> bool``: whether it can be used as it is; the fast path of `checked`.
+    check : callable
+        ``(name, array)``: raises `InputTypeError` for an array of this library that no kernel can take.
     contiguous : callable
         ``(array) -> array``: the array itself when it is dense in row-major order and aligned, else a dense copy.
     address : callable
@@ -39,6 +41,7 @@ class ArrayKind:
 
     name: str
     is_ready: Callable[[Any, Any, tuple[int, ...]], bool]
+    check: Callable[[str, Any], None]
     contiguous: Callable[[Any], Any]
     address: Callable[[Any], int]
     dtype: Callable[[str], Any]
@@ -72,8 +75,7 @@ def checked(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtyp
         raise InputTypeError(
             f"{name}: must be a {kind.name} array like the first argument (got {type(array).__name__})."
         )
-    if kind is TORCH:
-        _check_torch(name, array)
+    kind.check(name, array)
     if array.dtype != kind.dtype(dtype):
         found = str(array.dtype).removeprefix("torch.")
         raise InputTypeError(f"{name}: must be {dtype} (got {found}). Convert it, or load a kernel for {found}.")
@@ -102,21 +104,26 @@ def _extent(array: Any, kind: ArrayKind) -> tuple[int, int]:
     return begin, begin + int(array.nbytes)
 
 
+def _check_numpy(name: str, array: Any) -> None:
+    if hasattr(array, "mask"):
+        raise InputTypeError(f"{name}: must not be masked, kernels read every element (got {type(array).__name__}).")
+
+
 def _check_torch(name: str, tensor: Any) -> None:
     torch = sys.modules["torch"]
     if tensor.layout is not torch.strided:
         raise InputTypeError(f"{name}: must be a dense tensor (got layout {tensor.layout}).")
     if tensor.device.type != "cpu":
         raise InputTypeError(f"{name}: must be on the CPU, where this kernel runs (got device {tensor.device}).")
-    if tensor.requires_grad and torch.is_grad_enabled():
+    if (tensor.requires_grad and torch.is_grad_enabled()) or _has_tangent(tensor):
         raise InputTypeError(
-            f"{name}: must not require gradients, this kernel has no backward pass (got requires_grad=True). "
+            f"{name}: must not require gradients, this kernel has no backward pass (got a tensor that does). "
             "Call it under torch.no_grad() or detach the tensor."
         )
 
 
 def _numpy_is_ready(array: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
-    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
+    if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
         return False
     flags = array.flags
     return flags.c_contiguous and flags.aligned
@@ -131,12 +138,21 @@ def _torch_is_ready(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
         and tensor.is_cpu
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
+        and not tensor.is_neg()
         and not (tensor.requires_grad and torch.is_grad_enabled())
+        and not _has_tangent(tensor)
     )
 
 
+def _has_tangent(tensor: Any) -> bool:
+    """Whether forward-mode differentiation is under way and follows this tensor."""
+    forward_ad = sys.modules["torch"].autograd.forward_ad
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
 def _numpy_contiguous(array: Any) -> Any:
-    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C", copy=True)
+    dense = array.flags.c_contiguous and array.flags.aligned
+    return array if dense else np.array(array, order="C", copy=True)
 
 
 def _numpy_empty(shape: tuple[int, ...], dtype: str) -> Any:
@@ -162,6 +178,7 @@ def _torch_dtype(name: str) -> Any:
 NUMPY = ArrayKind(
     name="numpy",
     is_ready=_numpy_is_ready,
+    check=_check_numpy,
     contiguous=_numpy_contiguous,
     address=_numpy_address,
     dtype=cache(np.dtype),
@@ -171,7 +188,8 @@ NUMPY = ArrayKind(
 TORCH = ArrayKind(
     name="torch",
     is_ready=_torch_is_ready,
-    contiguous=lambda tensor: tensor.contiguous(),
+    check=_check_torch,
+    contiguous=lambda tensor: tensor.contiguous().resolve_neg(),
     address=lambda tensor: tensor.data_ptr(),
     dtype=_torch_dtype,
     empty=lambda shape, dtype: sys.modules["torch"].empty(shape, dtype=_torch_dtype(dtype)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -47,20 +48,20 @@ def build_library(module: Any, target: CpuTarget, library: Path) -> None:
 def link(objects: list[Path], library: Path) -> None:
     """Link object files into a shared library, published by one rename so that nobody loads half a file."""
     partial = library.with_name(f".{library.name}.{os.getpid()}")
-    command = [linker(), "-shared", "-o", str(partial), *map(str, objects)]
+    command = [*linker(), "-shared", "-o", str(partial), *map(str, objects)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BuildError(f"link: {command[0]} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
     os.replace(partial, library)
 
 
-def linker() -> str:
-    """Path of the C compiler that links kernels (``CC`` first); raises `DependencyError` when there is none."""
-    chosen = current().compiler
-    for name in (chosen, *_COMPILERS) if chosen else _COMPILERS:
+def linker() -> list[str]:
+    """The C compiler that links kernels, with its arguments (``CC`` first); raises `DependencyError` without one."""
+    chosen = shlex.split(current().compiler or "")
+    for name, *arguments in filter(None, [chosen, *([name] for name in _COMPILERS)]):
         path = shutil.which(name)
         if path:
-            return path
+            return [path, *arguments]
     raise DependencyError(
         f"compiler: one of {', '.join(_COMPILERS)} is needed to link a kernel (none on PATH). "
         "Install gcc or clang, or copy artifacts from a machine of the same kind."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import thread_limit
-from ..errors import InputError
+from ..errors import InputError, InputTypeError
 from .importing import import_tvm
 
 # The instruction sets that change what LLVM emits for these templates; the rest of a CPU's flags is noise in a key.
@@ -64,8 +64,11 @@ def detect(target: str = "cpu", threads: int | None = None) -> CpuTarget:
     """
     if target != "cpu":
         raise InputError(f"target: must be cpu (got {target!r}).")
-    if threads is not None and threads < 1:
-        raise InputError(f"threads: must be at least 1 (got {threads}).")
+    if threads is not None:
+        if isinstance(threads, bool) or not isinstance(threads, int):
+            raise InputTypeError(f"threads: must be an integer (got {type(threads).__name__}).")
+        if threads < 1:
+            raise InputError(f"threads: must be at least 1 (got {threads}).")
     model, flags = _cpu()
     if "avx512f" in flags and "avx512vl" in flags:
         vector_bytes, registers = 64, 32
@@ -74,7 +77,8 @@ def detect(target: str = "cpu", threads: int | None = None) -> CpuTarget:
     else:
         vector_bytes, registers = 16, 32 if "asimd" in flags else 16
     features = "+".join(flag for flag in _RELEVANT if flag in flags) or "baseline"
-    return CpuTarget(f"{platform.machine()} {model} {features}", vector_bytes, registers, threads or thread_limit())
+    allowed = thread_limit() if threads is None else min(threads, thread_limit())
+    return CpuTarget(f"{platform.machine()} {model} {features}", vector_bytes, registers, allowed)
 
 
 @cache

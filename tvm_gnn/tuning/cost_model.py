@@ -29,6 +29,8 @@ _PARAMETERS = {
     "colsample_bytree": 0.9,
     "tree_method": "hist",
     "verbosity": 0,
+    # More threads are no faster on so little data, and wait for one another for seconds where the CPUs are shared.
+    "nthread": 1,
 }
 _ROUNDS = 80
 _MIN_SAMPLES = 6
@@ -98,8 +100,8 @@ class CostModel:
         if len(self._labels) < _MIN_SAMPLES:
             return
         xgboost = import_xgboost()
-        data = xgboost.DMatrix(np.stack(self._rows), np.asarray(self._labels, np.float32))
-        parameters = {**_PARAMETERS, "seed": self._seed, "nthread": self._task.target.threads}
+        data = xgboost.DMatrix(np.stack(self._rows), np.asarray(self._labels, np.float32), nthread=1)
+        parameters = {**_PARAMETERS, "seed": self._seed}
         self._booster = xgboost.train(parameters, data, num_boost_round=_ROUNDS)
 
     def predict(self, choices: list[Decisions]) -> npt.NDArray[np.float64]:
@@ -149,13 +151,13 @@ class CostModel:
             return False
         xgboost = import_xgboost()
         try:
-            self._booster = xgboost.Booster(model_file=bytearray(trees))
+            self._booster = xgboost.Booster(_PARAMETERS, model_file=bytearray(trees))
         except xgboost.core.XGBoostError:  # written by a version that this one does not read
             return False
         return True
 
     def _predict_rows(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        predictions = self._booster.predict(import_xgboost().DMatrix(rows))
+        predictions = self._booster.predict(import_xgboost().DMatrix(rows, nthread=1))
         return np.asarray(predictions, np.float64)
 
 

@@ -50,6 +50,7 @@ class Task:
     def __post_init__(self) -> None:
         if isinstance(self.feat, bool) or not isinstance(self.feat, int | np.integer):
             raise InputTypeError(f"feat: must be an integer (got {type(self.feat).__name__}).")
+        object.__setattr__(self, "feat", int(self.feat))  # numpy's integers are neither JSON nor have a bit_length
         if self.feat < 0:
             raise InputError(f"feat: must be at least 0 (got {self.feat}).")
         if self.dtype not in DTYPES:

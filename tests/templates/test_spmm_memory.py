@@ -1,0 +1,94 @@
+"""Kernels touch no byte outside their arguments: every argument lies against a page that must not be accessed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tvm_gnn.ops import OPS
+from tvm_gnn.templates import spmm_csr
+
+# Runs in a process of its own, which a stray access kills; the last line printed says in which case.
+RUN = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from tvm_gnn.graph import Graph
+from tvm_gnn.ops import OPS
+from tvm_gnn.ops.reference import spmm_reference
+from tvm_gnn.runtime.library import Library
+from tvm_gnn.runtime.spmm_kernel import SpMMFrame
+from tvm_gnn.testing.buffers import GuardPage
+from tvm_gnn.testing.odd_graphs import ODD_GRAPHS, variant
+
+class Guarded(Graph):
+    def row_partition(self, parts):
+        bounds = GuardPage(super().row_partition(parts).copy(), side)
+        keep.append(bounds)
+        return bounds.array
+
+for case in json.loads(sys.argv[1]):
+    library = Library(Path(case["library"]))
+    op, feat = OPS[case["op"]], case["feat"]
+    for name in ("one_edge", "star_in", "trailing_empty_rows", "wide", "unsorted_edge_list", "long_row"):
+        for side in ("before", "after"):
+            print(case, name, side, flush=True)
+            graph = variant(ODD_GRAPHS[name](), case["index_dtype"], case["edge_order"])
+            rng = np.random.default_rng(0)
+            x = rng.integers(-4, 5, (graph.num_src, feat)).astype(np.float32)
+            w = rng.integers(1, 4, graph.num_edges).astype(np.float32)
+            want = spmm_reference(op, graph.indptr, graph.indices, graph.edge_ids, x, w).astype(np.float32)
+            y = np.full(want.shape, np.nan, np.float32)
+            given = {"indptr": graph.indptr, "indices": graph.indices, "edge_ids": graph.edge_ids}
+            given |= {"x": x, "w": w, "y": y}
+            keep = [GuardPage(array, side) for array in given.values() if array is not None]
+            at = dict(zip([n for n, array in given.items() if array is not None], keep))
+            ids = at["edge_ids"].array if "edge_ids" in at else None
+            guarded = Guarded(at["indptr"].array, at["indices"].array, num_src=graph.num_src, edge_ids=ids)
+            for launch in case["launches"]:
+                frame = SpMMFrame(library, guarded, feat, "float32", case["edge_order"], op.uses_edge, launch)
+                at["y"].array.fill(np.nan)
+                frame.run(*(at[n].array.ctypes.data for n in ("x", "w", "y")), threads=2)
+                assert (at["y"].array == want).all()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("feat", [1, 7, 33])
+def test_no_access_outside_the_arguments(libraries: Any, sampled_schedules: Any, run_python: Any, feat: int) -> None:
+    cases = []
+    for i, choice in enumerate(sampled_schedules(feat, 8)):
+        # Half of them prefetch, which reads `indices` ahead of the row.
+        choice = {**choice, "prefetch": 16 * (i % 2)}
+        op = list(OPS)[i % len(OPS)]
+        spec = {
+            "op": op,
+            "feat": feat,
+            "dtype": "float32",
+            "index_dtype": ("int32", "int64")[i // 4 % 2],
+            "edge_order": "edge_ids" if OPS[op].uses_edge and i < 4 else "csr",
+            "code": spmm_csr.code_decisions(choice),
+        }
+        launches = [
+            spmm_csr.launch_parameters({**choice, **changes}, threads=2)
+            for changes in ({"parts": 1, "dynamic": False}, {"parts": 64, "dynamic": True})
+        ]
+        cases.append({**spec, "library": str(libraries.paths([spec])[0]), "launches": launches})
+    assert run_python(RUN, json.dumps(cases)).endswith("done\n")
+
+
+def test_a_stray_access_would_be_seen(run_python: Any) -> None:
+    code = (
+        "import ctypes, sys, numpy as np\n"
+        "from tvm_gnn.testing.buffers import GuardPage\n"
+        "array = GuardPage(np.arange(5, dtype=np.int32), sys.argv[1]).array\n"
+        "assert array.tolist() == [0, 1, 2, 3, 4]\n"
+        "ctypes.c_int32.from_address(array.ctypes.data + int(sys.argv[2])).value\n"
+    )
+    run_python(code, "before", 0)
+    run_python(code, "after", 16)
+    for side, offset_bytes in (("before", -4), ("after", 20)):
+        with pytest.raises(AssertionError, match="exit code -11"):
+            run_python(code, side, offset_bytes)

@@ -1,0 +1,74 @@
+"""From a module to a library: the compiler that links, what is refused, and that no half file is ever seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tvm_gnn.errors import BuildError, DependencyError
+from tvm_gnn.templates import spmm_csr
+from tvm_gnn.testing.schedules import TARGETS, spmm_space
+from tvm_gnn.toolchain.link import link, linker
+from tvm_gnn.tuning.builder import build_once
+
+SPEC: dict[str, Any] = {
+    "op": "copy_u_sum",
+    "feat": 4,
+    "dtype": "float32",
+    "index_dtype": "int32",
+    "edge_order": "csr",
+    "code": spmm_csr.code_decisions(spmm_space(4, "avx512").default),
+}
+
+
+def test_the_users_compiler_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = tmp_path / "my-cc"
+    own.write_text("#!/bin/sh\nexit 3\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("CC", str(own))
+    assert linker() == str(own)
+    with pytest.raises(BuildError, match=r"link: .*my-cc ended with 3"):
+        link([tmp_path / "nothing.o"], tmp_path / "out.so")
+    assert not (tmp_path / "out.so").exists()
+
+
+def test_no_compiler_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DependencyError, match=r"compiler: one of cc, gcc.* is needed .*Install gcc"):
+        linker()
+
+
+def test_without_a_compiler_load_names_it(run_python: Any, tmp_path: Path) -> None:
+    code = (
+        "import tvm_gnn\n"
+        "from tvm_gnn.errors import DependencyError\n"
+        "try:\n"
+        "    tvm_gnn.load(tvm_gnn.datasets.load('karate'), 'copy_u_sum', 4)\n"
+        "except DependencyError as error:\n"
+        "    print(error)\n"
+    )
+    assert run_python(code, env={"PATH": str(tmp_path), "CC": None}).startswith("compiler: one of cc")
+
+
+def test_a_linker_error_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    broken = tmp_path / "broken.o"
+    broken.write_text("not an object")
+    with pytest.raises(BuildError, match=r"link: .* ended with 1: .*broken.o"):
+        link([broken], tmp_path / "out.so")
+
+
+def test_a_build_leaves_one_library_and_nothing_else(tmp_path: Path) -> None:
+    library = build_once(SPEC, TARGETS["avx512"], tmp_path)
+    assert library.parent == tmp_path
+    assert [path.name for path in tmp_path.iterdir() if path.suffix not in (".log", ".so")] == []
+
+
+def test_large_accumulators_are_refused(tmp_path: Path) -> None:
+    """TVM would put them on the heap; the space leaves such schedules out, the build makes sure."""
+    spec = {**SPEC, "feat": 512, "code": {**SPEC["code"], "lanes": 16, "vectors": 16, "unroll": 4}}
+    with pytest.raises(BuildError, match=r"accumulators do not fit on the stack"):
+        build_once(spec, TARGETS["avx512"], tmp_path)
