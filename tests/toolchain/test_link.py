@@ -27,8 +27,8 @@ def test_the_users_compiler_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_pat
     own = tmp_path / "my-cc"
     own.write_text("#!/bin/sh\nexit 3\n")
     own.chmod(0o755)
-    monkeypatch.setenv("CC", str(own))
-    assert linker() == str(own)
+    monkeypatch.setenv("CC", f"{own} -m64")
+    assert linker() == [str(own), "-m64"]
     with pytest.raises(BuildError, match=r"link: .*my-cc ended with 3"):
         link([tmp_path / "nothing.o"], tmp_path / "out.so")
     assert not (tmp_path / "out.so").exists()
