@@ -22,7 +22,7 @@ from .cost_model import CostModel
 from .evolution import trace_json
 from .finals import Final, pick_winner
 from .report import Observer, TrialEvent, TuneReport
-from .runner import Runner, RunResult
+from .runner import RUN_TIMEOUT_S, Runner, RunResult
 from .search import EvolutionarySearch, Search, frozen
 from .task import Task
 
@@ -31,6 +31,7 @@ FINALISTS = 4
 # What the final comparison costs beside the finalists' own time: rounds of short blocks for each.
 _FINALS_S_EACH = 0.15
 _MOST_PRIOR_RECORDS = 4000
+_LEAST_TIMEOUT_S = 5.0
 
 SearchFactory = Callable[[Task, CostModel, int], Search]
 
@@ -176,7 +177,9 @@ class Tuner:
         if built.library is None:
             run = RunResult(status=built.status, reason=built.error)
         else:
-            run = runner.run(built.library, self._task.launch(choice))
+            # A hung candidate must not eat much more than what is left of the budget.
+            timeout_s = min(RUN_TIMEOUT_S, max(_LEAST_TIMEOUT_S, self._budget.left_s()))
+            run = runner.run(built.library, self._task.launch(choice), timeout_s)
         time_s = statistics.median(run.timings_s) if run.timings_s else None
         if time_s is not None:
             progress.ok[frozen(choice)] = (choice, time_s)

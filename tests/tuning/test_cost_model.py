@@ -1,0 +1,232 @@
+"""The cost model: silent until it knows something, then ranks schedules, also across graphs and restarts."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr  # type: ignore[import-untyped,unused-ignore]
+
+import tvm_gnn.tuning.cost_model as cost_model
+from tvm_gnn import datasets
+from tvm_gnn.errors import DependencyError
+from tvm_gnn.templates.space import Decisions
+from tvm_gnn.tuning.cost_model import CostModel
+from tvm_gnn.tuning.features import feature_matrix, feature_names
+from tvm_gnn.tuning.task import Task
+
+Cost = Callable[[Decisions], float]
+
+
+@pytest.fixture(scope="module")
+def wide(make: Callable[..., Task]) -> Task:
+    return make(feat=128)
+
+
+@pytest.fixture(scope="module")
+def split(wide: Task) -> tuple[list[Decisions], list[Decisions]]:
+    """Schedules to learn from, and others to predict."""
+    members = list(wide.space)
+    random.Random(0).shuffle(members)
+    return members[:96], members[96:296]
+
+
+def speedups(task: Task, choices: list[Decisions], cost_s: Cost) -> list[float | None]:
+    default_s = cost_s(task.space.default)
+    return [default_s / cost_s(choice) for choice in choices]
+
+
+def trained(task: Task, choices: list[Decisions], cost_s: Cost, seed: int = 0) -> CostModel:
+    model = CostModel(task, seed)
+    model.add(choices, speedups(task, choices, cost_s))
+    model.fit()
+    return model
+
+
+def rank_correlation(model: CostModel, choices: list[Decisions], cost_s: Cost) -> float:
+    return float(spearmanr(model.predict(choices), [-cost_s(choice) for choice in choices]).statistic)
+
+
+def test_untrained_predicts_zeros(wide: Task, split: tuple[list[Decisions], list[Decisions]]) -> None:
+    model = CostModel(wide)
+    assert not model.is_trained
+    assert model.predict(split[1]).tolist() == [0.0] * len(split[1])
+    model.add(split[0][:5], [1.0] * 5)
+    model.fit()
+    assert not model.is_trained
+    assert model.report() == {"rank_correlation": None, "predictions": 0, "samples": 5}
+
+
+def test_learns_to_rank_what_it_has_not_seen(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost
+) -> None:
+    known, unseen = split
+    model = trained(wide, known, cost_s)
+    assert model.is_trained
+    assert rank_correlation(model, unseen, cost_s) > 0.7
+    # Labels are log2 speed-ups over the default, so the default itself is near 0.
+    assert abs(model.predict([wide.space.default])[0]) < 0.7
+
+
+def test_predictions_follow_seed_and_data(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost
+) -> None:
+    known, unseen = split
+    again = [trained(wide, known, cost_s, seed).predict(unseen).tolist() for seed in (1, 1, 2)]
+    assert again[0] == again[1]
+    assert again[0] != again[2]
+
+
+def test_failed_candidates_count_as_the_slowest(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost
+) -> None:
+    known, unseen = split
+    model = CostModel(wide)
+    times = speedups(wide, known, cost_s)
+    model.add(known, [None if c["unroll"] == 4 else s for c, s in zip(known, times, strict=True)])
+    model.fit()
+    failing = [prediction for c, prediction in zip(unseen, model.predict(unseen), strict=True) if c["unroll"] == 4]
+    others = [prediction for c, prediction in zip(unseen, model.predict(unseen), strict=True) if c["unroll"] != 4]
+    assert np.mean(failing) < np.mean(others) - 0.5
+
+
+def test_report_judges_predictions_of_unseen_candidates(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost
+) -> None:
+    known, unseen = split
+    model = trained(wide, known, cost_s)
+    assert model.report() == {"rank_correlation": None, "predictions": 0, "samples": 96}
+    model.add(unseen[:50], speedups(wide, unseen[:50], cost_s))
+    report = model.report()
+    assert (report["predictions"], report["samples"]) == (50, 146)
+    assert report["rank_correlation"] > 0.7
+    reversed_times = [1 / s for s in speedups(wide, unseen[50:150], cost_s) if s]
+    model.add(unseen[50:150], reversed_times)
+    assert model.report()["rank_correlation"] < report["rank_correlation"]
+
+
+def test_learns_across_graphs(make: Callable[..., Task]) -> None:
+    small, large = make(feat=32), make(feat=32, graph=datasets.load("synthetic:grid:rows=60,cols=60"))
+    members = list(small.space)
+    assert members == list(large.space)
+
+    def speedup(choice: Decisions, on_large: bool) -> float:
+        parts = math.log2(int(choice["parts"]))
+        return float(2.0 ** (0.5 * (parts if on_large else -parts) - 0.1 * int(choice["unroll"])))
+
+    for task, on_large in ((small, False), (large, True)):
+        model = CostModel(task)
+        # Both graphs are given as records would give them, so neither is the task's own.
+        for source, source_is_large in ((small, False), (large, True)):
+            model.add(members[::3], [speedup(c, source_is_large) for c in members[::3]], source.graph_fields)
+        model.fit()
+        unseen = members[1::3]
+        truth = [speedup(choice, on_large) for choice in unseen]
+        assert spearmanr(model.predict(unseen), truth).statistic > 0.7
+        assert model.report()["predictions"] == 0
+
+
+def test_saved_model_predicts_the_same(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost, tmp_path: Path
+) -> None:
+    known, unseen = split
+    model = trained(wide, known, cost_s)
+    path = tmp_path / "new" / "model.ubj"
+    model.save(path)
+    fresh = CostModel(wide)
+    assert fresh.load(path)
+    assert fresh.is_trained
+    assert fresh.predict(unseen).tolist() == model.predict(unseen).tolist()
+    assert [file.name for file in path.parent.iterdir()] == ["model.ubj"]
+    # Text that says what the columns are, then UBJSON; a pickle would start with its protocol.
+    stamp, _, trees = path.read_bytes().partition(b"\n")
+    assert json.loads(stamp)["columns"] == feature_names(wide)
+    assert trees[:1] == b"{"
+
+
+def test_nothing_is_saved_untrained(wide: Task, tmp_path: Path) -> None:
+    CostModel(wide).save(tmp_path / "model.ubj")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_model_of_other_columns_is_refused(
+    wide: Task,
+    split: tuple[list[Decisions], list[Decisions]],
+    cost_s: Cost,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "model.ubj"
+    trained(wide, split[0], cost_s).save(path)
+    monkeypatch.setattr(cost_model, "FEATURES_VERSION", 999)
+    fresh = CostModel(wide)
+    assert not fresh.load(path)
+    assert not fresh.is_trained
+
+
+def test_damaged_model_is_refused(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.ubj"
+    model = trained(wide, split[0], cost_s)
+    model.save(path)
+    whole = path.read_bytes()
+    damaged = {
+        "empty": b"",
+        "text": b"not a model",
+        "one bit": whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:],
+        "half": whole[: len(whole) // 2],
+        "no end": whole[:-1],
+        "zeros": bytes(4096),
+        "json": b"{}",
+        "pickle": b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins\x94.",
+        "a foreign model": whole.replace(b"prefetch", b"unknown!"),
+    }
+    for name, content in damaged.items():
+        path.write_bytes(content)
+        fresh = CostModel(wide)
+        assert not fresh.load(path), name
+        assert not fresh.is_trained, name
+    assert not CostModel(wide).load(tmp_path / "absent.ubj")
+    assert not CostModel(wide).load(tmp_path)
+
+
+def test_model_that_cannot_be_written_is_an_os_error(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost, tmp_path: Path
+) -> None:
+    model = trained(wide, split[0], cost_s)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        model.save(tmp_path / "file" / "model.ubj")
+    with pytest.raises(OSError, match=r"model\.ubj"):
+        model.save(Path("/proc/self/model.ubj"))  # a folder that exists and takes no files
+
+
+def test_missing_xgboost_is_named(wide: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(DependencyError, match=r"xgboost: .*Install xgboost-cpu"):
+        CostModel(wide)
+
+
+def test_columns_have_names_and_numbers(wide: Task) -> None:
+    names = feature_names(wide)
+    members = list(wide.space)
+    matrix = feature_matrix(wide, wide.graph_fields, members)
+    assert matrix.shape == (len(members), len(names))
+    assert len(set(names)) == len(names)
+    assert matrix.dtype == np.float32
+    assert np.isfinite(matrix).all()
+    # The schedule's columns alone tell all schedules apart.
+    assert len({row.tobytes() for row in matrix}) == len(members)
+
+
+def test_columns_tell_graphs_apart(make: Callable[..., Task]) -> None:
+    tasks = [make(feat=32, graph=datasets.load(name)) for name in ("karate", "synthetic:star:n=50")]
+    rows = [feature_matrix(task, task.graph_fields, [tasks[0].space.default])[0] for task in tasks]
+    assert (rows[0] != rows[1]).sum() > 5

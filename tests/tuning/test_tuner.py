@@ -1,0 +1,453 @@
+"""A whole tuning run on a machine with invented times: what is measured, kept, resumed, reported and refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tvm_gnn
+from tvm_gnn import Graph, datasets
+from tvm_gnn.compile import artifact_store, record_log
+from tvm_gnn.errors import DependencyError, InputError, InputTypeError, TuneError
+from tvm_gnn.templates.space import Decisions
+from tvm_gnn.tuning import tuner
+from tvm_gnn.tuning.builder import BuildResult
+from tvm_gnn.tuning.report import Silent, TrialEvent, TuneReport
+from tvm_gnn.tuning.runner import RunResult
+from tvm_gnn.tuning.search import frozen
+from tvm_gnn.tuning.task import Task
+
+OP, FEAT, THREADS = "u_mul_e_sum", 128, 2
+
+
+class Machine:
+    """Stands in for the build and measuring processes of a tuning run.
+
+    Attributes
+    ----------
+    seconds : callable
+        Time of a schedule.
+    build, run : callable
+        The outcome of building or running a schedule; None leaves it right. May raise.
+    trials, finals : list of Decisions
+        What was measured in trials, in the final comparison.
+    open : int
+        Builders and runners not closed yet.
+    """
+
+    def __init__(self, seconds: Callable[[Decisions], float]) -> None:
+        self.seconds = seconds
+        self.build: Callable[[dict[str, Any]], BuildResult | None] = lambda code: None
+        self.run: Callable[[Decisions], RunResult | None] = lambda choice: None
+        self.trials: list[Decisions] = []
+        self.finals: list[Decisions] = []
+        self.open = 0
+
+
+class FakeBuilder:
+    """Its libraries hold the decisions that a compiler would see."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self._machine, self._folder = machine, folder
+        machine.open += 1
+
+    def build(self, specs: list[dict[str, Any]]) -> list[BuildResult]:
+        return [self._machine.build(spec["code"]) or self._library(spec) for spec in specs]
+
+    def close(self) -> None:
+        self._machine.open -= 1
+
+    def _library(self, spec: dict[str, Any]) -> BuildResult:
+        library = self._folder / f"{'-'.join(map(str, spec['code'].values()))}.so"
+        library.write_text(json.dumps(spec["code"]))
+        return BuildResult(library)
+
+
+class FakeRunner:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        machine.open += 1
+
+    def run(self, library: Path, launch: dict[str, int]) -> RunResult:
+        choice = decisions(library, launch)
+        self._machine.trials.append(choice)
+        return self._machine.run(choice) or RunResult([self._machine.seconds(choice)] * 3)
+
+    def compare(self, candidates: list[tuple[Path, dict[str, int]]]) -> list[list[float]]:
+        self._machine.finals += [decisions(*candidate) for candidate in candidates]
+        return [[self._machine.seconds(decisions(*candidate))] * 3 for candidate in candidates]
+
+    def close(self) -> None:
+        self._machine.open -= 1
+
+
+def decisions(library: Path, launch: dict[str, int]) -> Decisions:
+    """The schedule that a library and its launch parameters mean."""
+    return {
+        **json.loads(library.read_text()),
+        "prefetch": launch["prefetch_distance"],
+        "parts": launch["parts"],
+        "dynamic": launch["tasks"] > THREADS,
+    }
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, cost_s: Callable[[Decisions], float]) -> Machine:
+    machine = Machine(cost_s)
+    monkeypatch.setattr(tuner, "Builder", lambda target, folder, workers: FakeBuilder(machine, folder))
+    monkeypatch.setattr(tuner, "Runner", lambda folder: FakeRunner(machine))
+    monkeypatch.setattr("tvm_gnn.toolchain.target.thread_limit", lambda: THREADS)
+    return machine
+
+
+@pytest.fixture
+def wide(make: Callable[..., Task]) -> Task:
+    return make(feat=FEAT)
+
+
+def tune(graph: Graph, trials: int | None = 40, **more: Any) -> TuneReport:
+    return tvm_gnn.tune(graph, OP, FEAT, trials=trials, **more)
+
+
+def test_report_records_and_artifact_agree(machine: Machine, karate: Graph, wide: Task) -> None:
+    report = tune(karate)
+    default = wide.space.default
+    assert report.trials == {"measured": 40, "valid": 40, "failed": 0, "failures": {}, "reused": 0}
+    assert machine.trials[0] == default
+    assert len({frozen(choice) for choice in machine.trials}) == 40
+    best = min(machine.trials, key=machine.seconds)
+    assert machine.seconds(report.decisions) == machine.seconds(best) < machine.seconds(default)
+    assert report.best_ms == pytest.approx(machine.seconds(best) * 1e3)
+    assert report.default_ms == pytest.approx(machine.seconds(default) * 1e3)
+    assert report.speedup == pytest.approx(report.default_ms / report.best_ms)
+    assert (report.dataset, report.op, report.feat, report.dtype) == ("karate", OP, FEAT, "float32")
+    assert report.signature == {"exact": karate.signature.exact, "bucket": karate.signature.bucket}
+    assert report.first_candidate_s is not None
+    assert 0 < report.first_candidate_s < report.tune_s
+    assert report.cost_model["samples"] == 40
+    assert report.cost_model["predictions"] == 40 - 1 - tuner.BATCH
+    assert report.cost_model["rank_correlation"] > 0.3
+    assert (report.interrupted, report.warnings) == (False, [])
+    assert json.loads(json.dumps(report.as_dict()))["decisions"] == report.decisions
+
+    log = record_log().read()
+    assert report.records == str(record_log().path)
+    assert log.damaged == []
+    assert [record.decisions for record in log.records] == machine.trials
+    assert {record.task_digest for record in log.records} == {wide.key.digest}
+    assert {record.graph["exact"] for record in log.records} == {karate.signature.exact}
+    assert [record.trial for record in log.records] == list(range(40))
+    assert {record.extra["default_s"] for record in log.records} == {machine.seconds(default)}
+
+    artifact = artifact_store().lookup(wide.key, karate.signature.exact)
+    assert artifact is not None
+    assert str(artifact.path) == report.artifact
+    assert artifact.decisions == report.decisions
+    assert artifact.launch == wide.launch(report.decisions)
+    assert decisions(artifact.files["kernel.so"], artifact.launch) == report.decisions
+    assert artifact.measured["speedup"] == pytest.approx(report.speedup)
+    assert machine.open == 0
+
+
+def test_default_is_kept_where_nothing_beats_it(machine: Machine, karate: Graph, wide: Task) -> None:
+    machine.seconds = lambda choice: 1e-4 if choice == wide.space.default else 1.1e-4
+    report = tune(karate, trials=20)
+    assert report.decisions == wide.space.default
+    assert report.speedup == 1.0
+    assert report.artifact is not None
+
+
+def test_final_comparison_decides_not_the_trials(machine: Machine, karate: Graph, wide: Task) -> None:
+    # In the trials everything but the default looks fast; measured again nothing is.
+    default_s = machine.seconds(wide.space.default)
+    machine.run = lambda choice: None if choice == wide.space.default else RunResult([default_s / 10])
+    machine.seconds = lambda choice: default_s
+    report = tune(karate, trials=20)
+    assert report.decisions == wide.space.default
+    assert report.speedup == 1.0
+    assert len(machine.finals) == 1 + tuner.FINALISTS
+    assert machine.finals[0] == wide.space.default
+
+
+def test_rerun_measures_only_what_is_missing(machine: Machine, karate: Graph) -> None:
+    first = tune(karate, trials=8)
+    known = list(machine.trials)
+    again = tune(karate, trials=8)
+    assert (again.trials["measured"], again.trials["reused"]) == (0, 8)
+    assert machine.trials == known
+    assert again.first_candidate_s is None
+    assert frozen(again.decisions) == frozen(first.decisions)
+    assert again.best_ms == pytest.approx(first.best_ms)
+    more = tune(karate, trials=12)
+    assert (more.trials["measured"], more.trials["reused"]) == (4, 8)
+    assert len({frozen(choice) for choice in machine.trials}) == len(machine.trials) == 12
+    records = record_log().read().records
+    assert [record.trial for record in records] == list(range(12))
+    fewer = tune(karate, trials=5)
+    assert (fewer.trials["measured"], fewer.trials["reused"]) == (0, 12)
+
+
+def test_a_resumed_run_knows_the_best_of_the_first(machine: Machine, karate: Graph) -> None:
+    first = tune(karate, trials=40)
+    again = tune(karate, trials=41, seed=5)
+    assert again.best_ms <= first.best_ms
+    assert again.cost_model["samples"] >= 41
+
+
+def test_other_task_or_graph_reuses_nothing(machine: Machine, karate: Graph) -> None:
+    tune(karate, trials=8)
+    star = datasets.load("synthetic:star:n=40")
+    for report in (
+        tune(star, trials=8),
+        tvm_gnn.tune(karate, "copy_u_sum", FEAT, trials=8),
+        tvm_gnn.tune(karate, OP, 64, trials=8),
+    ):
+        assert (report.trials["measured"], report.trials["reused"]) == (8, 0)
+
+
+def test_records_of_other_graphs_teach_the_model(machine: Machine, karate: Graph) -> None:
+    tune(karate, trials=30)
+    report = tune(datasets.load("synthetic:star:n=40"), trials=20)
+    assert report.trials["measured"] == 20
+    assert report.cost_model["samples"] == 50
+    # It predicts from the first batch on, so all trials but the default's are judged.
+    assert report.cost_model["predictions"] >= 19
+
+
+def test_saved_model_helps_when_the_log_is_gone(machine: Machine, karate: Graph, wide: Task) -> None:
+    tune(karate, trials=30)
+    record_log().path.unlink()
+    report = tune(karate, trials=20)
+    assert (report.trials["measured"], report.trials["reused"]) == (20, 0)
+    assert report.cost_model["predictions"] >= 19
+
+
+def test_failed_candidates_are_recorded_and_not_tried_again(machine: Machine, karate: Graph, wide: Task) -> None:
+    default = wide.space.default
+
+    def run(choice: Decisions) -> RunResult | None:
+        if choice["dynamic"]:
+            return RunResult(status="crash", reason="killed by SIGSEGV")
+        return RunResult(status="wrong", reason="3 elements differ") if choice["parts"] == 64 else None
+
+    machine.run = run
+    machine.build = lambda code: (
+        BuildResult(None, "no such vector", "build_error") if code["lanes"] != default["lanes"] else None
+    )
+    events: list[TrialEvent] = []
+
+    class Listening(Silent):
+        def trial(self, event: TrialEvent) -> None:
+            events.append(event)
+
+    report = tune(karate, trials=40, observer=Listening())
+    statuses = [event.status for event in events]
+    assert set(statuses) == {"ok", "crash", "wrong", "build_error"}
+    assert report.trials["measured"] == 40 == report.trials["valid"] + report.trials["failed"]
+    assert report.trials["failures"] == {s: statuses.count(s) for s in set(statuses) - {"ok"}}
+    records = record_log().read().records
+    assert [record.status for record in records] == statuses
+    assert all((record.reason is None) == (record.status == "ok") for record in records)
+    assert [event.reason for event in events] == [record.reason for record in records]
+    again = tune(karate, trials=48)
+    assert (again.trials["measured"], again.trials["reused"]) == (8, 40)
+    tried = [frozen(record.decisions) for record in record_log().read().records]
+    assert len(set(tried)) == len(tried) == 48
+
+
+@pytest.mark.parametrize("status", ["crash", "wrong", "timeout"])
+def test_nothing_is_stored_when_even_the_default_fails(machine: Machine, karate: Graph, status: str) -> None:
+    machine.run = lambda choice: RunResult(status=status, reason="it is broken")
+    with pytest.raises(TuneError, match=rf"no schedule could be measured .*{status}: it is broken.*Nothing was stored"):
+        tune(karate)
+    assert artifact_store().entries() == []
+    assert [record.status for record in record_log().read().records] == [status]
+    assert machine.open == 0
+    # The failure does not stick: once the machine is right again, so is the run.
+    machine.run = lambda choice: None
+    report = tune(karate, trials=8)
+    assert report.trials["valid"] == 8
+    assert report.artifact is not None
+
+
+def test_nothing_is_stored_when_the_default_does_not_build(machine: Machine, karate: Graph) -> None:
+    machine.build = lambda code: BuildResult(None, "link: false ended with 1", "build_error")
+    with pytest.raises(TuneError, match="link: false ended with 1"):
+        tune(karate)
+    assert artifact_store().entries() == []
+
+
+def test_missing_dependency_of_the_build_is_said(machine: Machine, karate: Graph) -> None:
+    machine.build = lambda code: BuildResult(None, "compiler: none on PATH", "build_error", missing_dependency=True)
+    with pytest.raises(DependencyError, match="compiler: none on PATH"):
+        tune(karate)
+    assert machine.open == 0
+    assert record_log().read().records == []
+
+
+@pytest.mark.parametrize("junk", [b'{"half a li', b"\x00\xff\xfe\n", b"[]\n", b'{"schema": 99}\n', b"\n\n{}\n"])
+def test_damaged_lines_are_skipped_and_reported(machine: Machine, karate: Graph, junk: bytes) -> None:
+    tune(karate, trials=8)
+    with record_log().path.open("ab") as log:
+        log.write(junk)
+    report = tune(karate, trials=12)
+    assert (report.trials["measured"], report.trials["reused"]) == (4, 8)
+    (warning,) = report.warnings
+    assert "1 damaged line" in warning
+    assert str(record_log().path) in warning
+    log_now = record_log().read()
+    assert len(log_now.records) == 12
+    assert len(log_now.damaged) == 1
+
+
+def test_record_of_an_illegal_schedule_is_passed_over(machine: Machine, karate: Graph) -> None:
+    tune(karate, trials=8)
+    lines = record_log().path.read_text().splitlines()
+    record = json.loads(lines[-1])
+    record["decisions"]["unroll"] = 3
+    record_log().path.write_text("\n".join([*lines[:-1], json.dumps(record)]) + "\n")
+    report = tune(karate, trials=8)
+    assert (report.trials["measured"], report.trials["reused"]) == (1, 7)
+
+
+def test_interrupt_keeps_what_was_found(machine: Machine, karate: Graph, wide: Task) -> None:
+    def run(choice: Decisions) -> None:
+        if len(machine.trials) == 10:
+            raise KeyboardInterrupt
+
+    machine.run = run
+    report = tune(karate, trials=40)
+    assert report.interrupted
+    assert report.trials["measured"] == 9
+    assert len(record_log().read().records) == 9
+    assert artifact_store().lookup(wide.key, karate.signature.exact) is not None
+    assert machine.seconds(report.decisions) == min(map(machine.seconds, machine.trials[:9]))
+    machine.run = lambda choice: None
+    assert tune(karate, trials=40).trials["measured"] == 31
+
+
+def test_interrupt_before_the_default_was_measured_stores_nothing(machine: Machine, karate: Graph) -> None:
+    def build(code: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    machine.build = build
+    with pytest.raises(TuneError, match="interrupted before the default"):
+        tune(karate)
+    assert artifact_store().entries() == []
+
+
+def test_time_ends_a_run(machine: Machine, karate: Graph) -> None:
+    machine.run = lambda choice: time.sleep(0.02)
+    start = time.monotonic()
+    report = tune(karate, trials=None, budget=2.0)
+    assert report.trials["measured"] > 1
+    assert time.monotonic() - start < 20.0
+    assert report.trials["reused"] == 0
+
+
+def test_exhausted_space_ends_a_run(machine: Machine, karate: Graph, make: Callable[..., Task]) -> None:
+    members = list(make(feat=1).space)
+    report = tvm_gnn.tune(karate, OP, 1, trials=10_000)
+    assert report.trials["measured"] == len(members)
+    assert tvm_gnn.tune(karate, OP, 1, trials=10_000).trials["measured"] == 0
+
+
+def test_same_seed_tries_the_same_schedules(machine: Machine, karate: Graph) -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        machine.trials.clear()
+        tune(karate, seed=seed)
+        runs.append(list(machine.trials))
+        record_log().path.unlink()
+        for model in artifact_store().root.glob("models/*"):
+            model.unlink()
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_unwritable_stores_are_warnings(
+    machine: Machine, karate: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("TVM_GNN_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("TVM_GNN_LOGS", str(tmp_path / "file" / "logs"))
+    report = tune(karate)
+    assert report.trials["valid"] == 40
+    assert report.speedup > 1.0
+    assert report.artifact is None
+    text = "\n".join(report.warnings)
+    for part in ("records are not kept", "the artifact is not kept", "the cost model is not kept"):
+        assert text.count(part) == 1
+    assert (tmp_path / "file").read_text() == "not a folder"
+
+
+def test_unwritable_log_alone(machine: Machine, karate: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "logs" / "trials.jsonl").mkdir(parents=True)
+    monkeypatch.setenv("TVM_GNN_LOGS", str(tmp_path / "logs"))
+    report = tune(karate, trials=8)
+    assert report.artifact is not None
+    assert any("earlier records are not used" in warning for warning in report.warnings)
+    assert sum("records are not kept" in warning for warning in report.warnings) == 1
+
+
+def test_list_of_operators_shares_the_time(machine: Machine, karate: Graph) -> None:
+    budgets = []
+
+    class Listening(Silent):
+        def started(self, task: Task, budget: Any, reused: int) -> None:
+            budgets.append((task.op.name, task.feat, budget.seconds, budget.trials))
+
+    reports = tvm_gnn.tune(
+        karate,
+        [(OP, 16), ("copy_u_mean", 8), (tvm_gnn.spmm("copy_u"), 4)],
+        budget="60s",
+        trials=6,
+        observer=Listening(),
+    )
+    assert budgets == [(OP, 16, 20.0, 6), ("copy_u_mean", 8, 20.0, 6), ("copy_u_sum", 4, 20.0, 6)]
+    assert [(report.op, report.feat) for report in reports] == [(OP, 16), ("copy_u_mean", 8), ("copy_u_sum", 4)]
+    assert [report.trials["measured"] for report in reports] == [6, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"graph": "karate"}, InputTypeError, r"^graph: must be a tvm_gnn.Graph \(got str\)"),
+        ({"op": "u_pow_e_sum"}, InputError, "^op: must be one of copy_u_sum"),
+        ({"op": 7}, InputTypeError, "^op: "),
+        ({"op": []}, InputError, "^op: a list of operators must not be empty"),
+        ({"op": [OP], "feat": None}, InputTypeError, r"^op: a list must hold \(op, feat\) pairs"),
+        ({"op": [(OP, 4)]}, InputError, "^feat: is part of each"),
+        ({"feat": None}, InputTypeError, "^feat: "),
+        ({"feat": -1}, InputError, r"^feat: must be at least 0 \(got -1\)"),
+        ({"feat": 0}, InputError, "nothing to tune for feat=0"),
+        ({"feat": 1.5}, InputTypeError, r"^feat: must be an integer \(got float\)"),
+        ({"feat": True}, InputTypeError, r"^feat: must be an integer \(got bool\)"),
+        ({"graph": Graph.from_coo([], [], num_src=3, num_dst=3)}, InputError, "^graph: has nothing to tune"),
+        ({"budget": "soon"}, InputError, "^budget: "),
+        ({"budget": 0}, InputError, "^budget: "),
+        ({"trials": 0}, InputError, "^trials: must be at least 1"),
+        ({"trials": 2.0}, InputTypeError, "^trials: "),
+        ({"target": "tpu"}, InputError, "^target: must be cpu"),
+        ({"dtype": "float16"}, InputError, "^dtype: must be one of float32"),
+        ({"edge_order": "coo"}, InputError, "^edge_order: must be one of caller, csr"),
+        ({"seed": "0"}, InputTypeError, "^seed: must be an integer"),
+        ({"seed": -1}, InputError, r"^seed: must be .*\(got -1\)"),
+        ({"seed": 2**70}, InputError, "^seed: must be "),
+    ],
+)
+def test_arguments_that_break_a_rule(
+    machine: Machine, karate: Graph, change: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    arguments: dict[str, Any] = {"graph": karate, "op": OP, "feat": FEAT, "trials": 4, **change}
+    if change.get("op") == []:
+        arguments["feat"] = None
+    with pytest.raises(error, match=text):
+        tvm_gnn.tune(**arguments)
+    assert machine.trials == []
+    assert not record_log().path.exists()
