@@ -73,7 +73,7 @@ class FakeRunner:
         self._machine = machine
         machine.open += 1
 
-    def run(self, library: Path, launch: dict[str, int], timeout_s: float = 20.0) -> RunResult:
+    def run(self, library: Path, launch: dict[str, int], timeout_s: float = 20.0, against: Any = None) -> RunResult:
         choice = decisions(library, launch)
         self._machine.trials.append(choice)
         return self._machine.run(choice) or RunResult([self._machine.seconds(choice)] * 3)

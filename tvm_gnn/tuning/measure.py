@@ -85,6 +85,8 @@ class Candidate:
         if not self._output.guards_intact():
             return "wrote outside its output"
         workload = self._workload
+        if np.array_equal(self._output.array, workload.rounded_reference):
+            return None  # the usual case, ten times cheaper than saying how far off it is
         return first_mismatch(self._output.array, workload.reference, workload.rounding_scale, workload.dtype)
 
 

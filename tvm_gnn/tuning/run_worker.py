@@ -21,22 +21,31 @@ def main() -> None:
 
 
 def handle(request: dict[str, Any], workload: Workload, output: Output) -> dict[str, Any]:
-    """Check and time ``request["candidates"]``, each ``{"library", "launch"}``, interleaved when there are several."""
+    """Check ``request["candidates"]``, each ``{"library", "launch"}``, and time them in turn.
+
+    ``request["against"]``, one more of the same form that was checked before, is timed with them.
+    """
     runs = []
-    for candidate in request["candidates"]:
-        try:
-            built = Candidate(workload, output, Path(candidate["library"]), candidate["launch"])
-        except TvmGnnError as error:
-            return {"status": "crash", "reason": str(error)}
-        reason = built.wrong()
-        if reason is not None:
-            return {"status": "wrong", "reason": reason}
-        runs.append(built.run)
+    try:
+        for described in request["candidates"]:
+            candidate = _candidate(described, workload, output)
+            reason = candidate.wrong()
+            if reason is not None:
+                return {"status": "wrong", "reason": reason}
+            runs.append(candidate.run)
+        if "against" in request:
+            runs.append(_candidate(request["against"], workload, output).run)
+    except TvmGnnError as error:
+        return {"status": "crash", "reason": str(error)}
     if request.get("final"):
         times = time_interleaved(runs, measure.FINAL_ROUNDS, measure.FINAL_BLOCK_S)
     else:
         times = time_interleaved(runs)
     return {"status": "ok", "timings_s": times}
+
+
+def _candidate(described: dict[str, Any], workload: Workload, output: Output) -> Candidate:
+    return Candidate(workload, output, Path(described["library"]), described["launch"])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +21,29 @@ class RunResult:
     ----------
     timings_s : list of float
         One sample a round, seconds per call.
+    against_s : list of float
+        The same rounds of the kernel it was timed in turn with, if any.
     status : str
         ``ok``, ``wrong``, ``crash`` or ``timeout``.
     reason : str or None
     """
 
     timings_s: list[float] = field(default_factory=list)
+    against_s: list[float] = field(default_factory=list)
     status: str = "ok"
     reason: str | None = None
+
+    @property
+    def time_s(self) -> float | None:
+        """Median seconds per call; None for a failed candidate."""
+        return statistics.median(self.timings_s) if self.timings_s else None
+
+    @property
+    def speedup(self) -> float | None:
+        """Median over the rounds of the other kernel's time over this one's; None without both."""
+        if not self.timings_s or not self.against_s:
+            return None
+        return statistics.median(b / a for a, b in zip(self.timings_s, self.against_s, strict=True))
 
 
 class Runner:
@@ -42,15 +58,29 @@ class Runner:
     def __init__(self, folder: Path) -> None:
         self._worker = Worker("tvm_gnn.tuning.run_worker", str(folder), folder / "run.log")
 
-    def run(self, library: Path, launch: dict[str, int], timeout_s: float = RUN_TIMEOUT_S) -> RunResult:
-        """Check one candidate against the reference, then time it."""
-        answer = self._ask({"candidates": [{"library": str(library), "launch": launch}]}, timeout_s)
-        return answer if isinstance(answer, RunResult) else RunResult(answer[0])
+    def run(
+        self,
+        library: Path,
+        launch: dict[str, int],
+        timeout_s: float = RUN_TIMEOUT_S,
+        against: tuple[Path, dict[str, int]] | None = None,
+    ) -> RunResult:
+        """Check one candidate against the reference, then time it, in turn with `against` if given.
+
+        The machine's speed drifts between trials; a ratio taken within one does not.
+        """
+        request: dict[str, object] = {"candidates": [_request(library, launch)]}
+        if against is not None:
+            request["against"] = _request(*against)
+        answer = self._ask(request, timeout_s)
+        if isinstance(answer, RunResult):
+            return answer
+        return RunResult(answer[0], answer[1] if against is not None else [])
 
     def compare(self, candidates: list[tuple[Path, dict[str, int]]]) -> list[list[float]] | RunResult:
         """Interleaved times of several candidates, or the failure of one of them."""
         request = {
-            "candidates": [{"library": str(library), "launch": launch} for library, launch in candidates],
+            "candidates": [_request(library, launch) for library, launch in candidates],
             "final": True,
         }
         return self._ask(request, FINAL_TIMEOUT_S)
@@ -73,3 +103,7 @@ class Runner:
             return RunResult(status=answer["status"], reason=answer["reason"])
         times: list[list[float]] = answer["timings_s"]
         return times
+
+
+def _request(library: Path, launch: dict[str, int]) -> dict[str, object]:
+    return {"library": str(library), "launch": launch}

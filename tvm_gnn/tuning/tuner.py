@@ -44,6 +44,7 @@ class _Progress:
     reused: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     default_s: float | None = None
+    default_library: Path | None = None
     first_candidate_s: float | None = None
     interrupted: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -138,6 +139,8 @@ class Tuner:
                 self._trials([self._task.space.default], builder, runner)
             if self._progress.default_s is None:
                 return  # `_compare` says why
+            (default,) = builder.build([self._task.code_spec(self._task.space.default)])
+            self._progress.default_library = default.library
             while not self._is_spent():
                 left = self._budget.trials_left(self._progress.reused + self._progress.measured)
                 batch = self._search.propose(min(BATCH, left))
@@ -167,7 +170,8 @@ class Tuner:
                     raise DependencyError(result.error or "a dependency of the build is missing")
                 run = self._run(choice, result, runner)
                 done.append(choice)
-                times.append(statistics.median(run.timings_s) if run.timings_s else None)
+                known = progress.ok.get(frozen(choice))
+                times.append(known[1] if run.status == "ok" and known else None)
         finally:
             if done and progress.default_s is not None:
                 self._search.observe(done, times, progress.default_s)
@@ -179,8 +183,13 @@ class Tuner:
         else:
             # A hung candidate must not eat much more than what is left of the budget.
             timeout_s = min(RUN_TIMEOUT_S, max(_LEAST_TIMEOUT_S, self._budget.left_s()))
-            run = runner.run(built.library, self._task.launch(choice), timeout_s)
-        time_s = statistics.median(run.timings_s) if run.timings_s else None
+            against = None
+            if progress.default_library is not None:
+                against = (progress.default_library, self._task.launch(self._task.space.default))
+            run = runner.run(built.library, self._task.launch(choice), timeout_s, against)
+        time_s = run.time_s
+        if run.speedup is not None and progress.default_s is not None:
+            time_s = progress.default_s / run.speedup  # as if measured when the default first was
         if time_s is not None:
             progress.ok[frozen(choice)] = (choice, time_s)
             if progress.first_candidate_s is None:
@@ -218,7 +227,7 @@ class Tuner:
             environment=self._environment,
             seed=self._seed,
             trial=progress.reused + progress.measured - 1,
-            extra={"default_s": progress.default_s},
+            extra={"default_s": statistics.median(run.against_s) if run.against_s else progress.default_s},
         )
         try:
             self._log.append(record)
@@ -249,9 +258,14 @@ class Tuner:
                 others.append(record)
             elif self._fits(record):
                 own[frozen(record.decisions)] = record
+        known_default = own.get(frozen(task.space.default))
+        default_s = _median_s(known_default) if known_default else None
         for record in own.values():
-            if record.status == "ok":
-                progress.ok[frozen(record.decisions)] = (record.decisions, statistics.median(record.timings_s))
+            time_s = _median_s(record)
+            if time_s is not None and default_s is not None:
+                # Relative to the default in the same rounds, as in `_run`.
+                seconds = time_s * default_s / (record.extra.get("default_s") or default_s)
+                progress.ok[frozen(record.decisions)] = (record.decisions, seconds)
         default = progress.ok.get(frozen(task.space.default))
         self._learn_from(others[-_MOST_PRIOR_RECORDS:])
         if default is None:
@@ -277,7 +291,7 @@ class Tuner:
         for exact in dict.fromkeys(record.graph["exact"] for record in usable):
             of_graph = [record for record in usable if record.graph["exact"] == exact]
             speedups = [
-                record.extra["default_s"] / statistics.median(record.timings_s) if record.timings_s else None
+                None if (time_s := _median_s(record)) is None else record.extra["default_s"] / time_s
                 for record in of_graph
             ]
             self._model.add([record.decisions for record in of_graph], speedups, of_graph[0].graph)
@@ -358,6 +372,10 @@ class Tuner:
             interrupted=progress.interrupted,
             warnings=progress.warnings,
         )
+
+
+def _median_s(record: Record) -> float | None:
+    return statistics.median(record.timings_s) if record.timings_s else None
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -53,7 +53,8 @@ class Workload:
     Attributes
     ----------
     graph : Graph
-    x, w, reference, rounding_scale : arrays of shape (num_src, F), (num_edges,), (num_dst, F), (num_dst, F)
+    x, w : arrays of shape (num_src, F) and (num_edges,)
+    reference, rounded_reference, rounding_scale : arrays of shape (num_dst, F)
     threads : int
     """
 
@@ -74,6 +75,7 @@ class Workload:
         self.x = _mapped(folder, "x")
         self.w = _mapped(folder, "w")
         self.reference: npt.NDArray[np.float64] = _mapped(folder, "reference")
+        self.rounded_reference = self.reference.astype(self.dtype)
         self.rounding_scale = self._rounding_scale()
 
     def _rounding_scale(self) -> npt.NDArray[np.float64]:
