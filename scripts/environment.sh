@@ -29,7 +29,8 @@ prepare() {
         echo "tvm-gnn: first run, installing into $venv (a minute or two)" >&2
         { [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"; } >&2 &&
             "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-                --constraint "$root/scripts/constraints.txt" --editable "$root${extras:+[$extras]}" >&2 || {
+                --config-settings editable_mode=compat --constraint "$root/scripts/constraints.txt" \
+                --editable "$root${extras:+[$extras]}" >&2 || {
             echo "tvm-gnn: installation failed; the messages above say why" >&2
             exit 3
         }

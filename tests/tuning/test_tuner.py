@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -152,6 +153,25 @@ def test_report_records_and_artifact_agree(machine: Machine, karate: Graph, wide
     assert decisions(artifact.files["kernel.so"], artifact.launch) == report.decisions
     assert artifact.measured["speedup"] == pytest.approx(report.speedup)
     assert machine.open == 0
+
+
+def test_a_drifting_machine_does_not_rank_the_schedules(machine: Machine, karate: Graph, wide: Task) -> None:
+    # Every trial is slower than the one before: by their own times the earliest would be the finalists.
+    default = wide.space.default
+    default_s = machine.seconds(default)
+    drift = itertools.count(1)
+
+    def run(choice: Decisions) -> RunResult:
+        slowdown = float(next(drift))
+        against = [] if choice == default else [default_s * slowdown] * 3
+        return RunResult([machine.seconds(choice) * slowdown] * 3, against)
+
+    machine.run = run
+    report = tune(karate)
+    assert machine.seconds(report.decisions) == min(machine.seconds(choice) for choice in machine.trials)
+    assert report.decisions != default
+    again = tune(karate, trials=len(machine.trials) + 1)  # what the log says is relative to the default as well
+    assert machine.seconds(again.decisions) <= machine.seconds(report.decisions)
 
 
 def test_default_is_kept_where_nothing_beats_it(machine: Machine, karate: Graph, wide: Task) -> None:

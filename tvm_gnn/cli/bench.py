@@ -27,11 +27,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--feat", required=True, help="one or more feature widths, separated by commas")
     parser.add_argument(
         "--against",
-        default="default",
-        help="contenders: names, torch, dgl, …, or a group: default (what users run today), strongest, all",
+        default="all",
+        help="contenders: names (torch, dgl, …) or a group: default (users run today), strongest, all that are here",
     )
     parser.add_argument(
-        "--protocol", default="alone", choices=PROTOCOLS, help="alone: the kernel; layer: relu(A(XW)) with torch"
+        "--protocol",
+        choices=PROTOCOLS,
+        help="alone: the kernel; layer: relu(A(XW)) with torch (default: both where torch is installed)",
     )
     parser.add_argument("--tune", metavar="BUDGET", help="tune every case first, such as 30s")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of the timing (default: 15)")
@@ -49,8 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"feat: must be at least 1 to be measured (got {arguments.feat}).")
     contenders = select(arguments.against)
     timing = Timing(rounds=arguments.rounds)
-    in_layer = arguments.protocol != "alone"
-    if in_layer and installed_version("torch") == "none":
+    torch_there = installed_version("torch") != "none"
+    protocol = arguments.protocol or ("both" if torch_there else "alone")
+    in_layer = protocol != "alone"
+    if in_layer and not torch_there:
         raise DependencyError("torch: is needed for the layer protocol (not installed). Install tvm-gnn[torch].")
     threads = thread_limit()
     comparisons = []
@@ -75,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             comparisons.append(comparison)
             if not arguments.json:
                 _show_case(comparison, in_layer)
-    report = _report(comparisons, arguments.protocol, threads)
+    report = _report(comparisons, protocol, threads)
     if arguments.json:
         options.print_json(report)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from .evolution import trace_json
 from .finals import Final, pick_winner
 from .report import Observer, TrialEvent, TuneReport
 from .runner import RUN_TIMEOUT_S, Runner, RunResult
+from .scratch import scratch_folder
 from .search import EvolutionarySearch, Search, frozen
 from .task import Task
 
@@ -114,8 +114,7 @@ class Tuner:
         DependencyError
             TVM, xgboost or a compiler is missing.
         """
-        with tempfile.TemporaryDirectory(prefix="tvm_gnn-") as name:
-            folder = Path(name)
+        with scratch_folder() as folder:
             builder = Builder(self._task.target, folder, workers=self._task.target.threads)
             runner: Runner | None = None
             try:

@@ -1,0 +1,54 @@
+"""Temporary folders of tuning runs: removed at the end, and afterwards when the run was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tvm_gnn.tuning.scratch import scratch_folder
+
+
+@pytest.fixture(autouse=True)
+def own_temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_removed_at_the_end_also_after_an_error(own_temp: Path) -> None:
+    def fail() -> None:
+        with scratch_folder() as folder:
+            (folder / "x.npy").write_bytes(b"x")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert list(own_temp.iterdir()) == []
+
+
+def test_folder_of_a_killed_run_goes_and_of_a_live_one_stays(own_temp: Path) -> None:
+    code = (
+        "import sys, time; from tvm_gnn.tuning.scratch import scratch_folder\n"
+        "with scratch_folder() as f: print(f, flush=True); time.sleep(60)"
+    )
+    environment = {**os.environ, "TMPDIR": str(own_temp)}
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
+    try:
+        killed, alive = (Path(run.stdout.readline().strip()) for run in runs if run.stdout)
+        os.kill(runs[0].pid, signal.SIGKILL)
+        runs[0].wait()
+        with scratch_folder() as own:
+            assert {path.name for path in own_temp.iterdir()} == {own.name, alive.name}
+        assert not killed.exists()
+        assert alive.exists()
+    finally:
+        for run in runs:
+            run.kill()
+            run.communicate()
