@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-
-_ALIGN_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -33,10 +30,8 @@ class ArrayKind:
         ``(array) -> int``: address of its first element.
     dtype : callable
         ``(name) -> dtype`` as the library's arrays have it.
-    empty : callable
-        ``(shape, dtype) -> array`` of uninitialised memory.
-    zeros : callable
-        ``(shape, dtype) -> array``.
+    wrap : callable
+        ``(array) -> array``: a numpy array as an array of this library on the same memory.
     """
 
     name: str
@@ -45,8 +40,7 @@ class ArrayKind:
     contiguous: Callable[[Any], Any]
     address: Callable[[Any], int]
     dtype: Callable[[str], Any]
-    empty: Callable[[tuple[int, ...], str], Any]
-    zeros: Callable[[tuple[int, ...], str], Any]
+    wrap: Callable[[Any], Any]
 
 
 def kind_of(name: str, array: Any) -> ArrayKind:
@@ -155,15 +149,6 @@ def _numpy_contiguous(array: Any) -> Any:
     return array if dense else np.array(array, order="C", copy=True)
 
 
-def _numpy_empty(shape: tuple[int, ...], dtype: str) -> Any:
-    # numpy aligns to 16 bytes only; rows that straddle cache lines cost a wide store two accesses.
-    kind = np.dtype(dtype)
-    size = math.prod(shape) * kind.itemsize
-    raw = np.empty(size + _ALIGN_BYTES, np.uint8)
-    offset = -_numpy_address(raw) % _ALIGN_BYTES
-    return raw[offset : offset + size].view(kind).reshape(shape)
-
-
 def _numpy_address(array: Any) -> int:
     # Also for read-only arrays, and faster than `array.ctypes.data`.
     address: int = array.__array_interface__["data"][0]
@@ -182,8 +167,7 @@ NUMPY = ArrayKind(
     contiguous=_numpy_contiguous,
     address=_numpy_address,
     dtype=cache(np.dtype),
-    empty=_numpy_empty,
-    zeros=lambda shape, dtype: np.zeros(shape, dtype),
+    wrap=lambda array: array,
 )
 TORCH = ArrayKind(
     name="torch",
@@ -192,6 +176,5 @@ TORCH = ArrayKind(
     contiguous=lambda tensor: tensor.contiguous().resolve_neg(),
     address=lambda tensor: tensor.data_ptr(),
     dtype=_torch_dtype,
-    empty=lambda shape, dtype: sys.modules["torch"].empty(shape, dtype=_torch_dtype(dtype)),
-    zeros=lambda shape, dtype: sys.modules["torch"].zeros(shape, dtype=_torch_dtype(dtype)),
+    wrap=lambda array: sys.modules["torch"].from_numpy(array),
 )

@@ -13,6 +13,7 @@ from ..ops.spmm import SpMM
 from . import pool
 from .arrays import ArrayKind, checked, checked_out, kind_of
 from .library import DLTensor, Frame, Library, tensor
+from .outputs import OutputMemory
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -76,6 +77,7 @@ class SpMMKernel:
         self._w_shape = (graph.num_edges,)
         self._y_shape = (graph.num_dst, feat)
         self._frames = _Frames()
+        self._outputs = OutputMemory()
 
     @property
     def source(self) -> str:
@@ -105,12 +107,12 @@ class SpMMKernel:
         elif w is not None:
             raise InputTypeError(f"w: {self.op.name} reads no edge values (got {type(w).__name__}). Call kernel(x).")
         if out is None:
-            y = (kind.empty if self._library else kind.zeros)(self._y_shape, self.dtype)
+            y = kind.wrap(self._outputs.empty(self._y_shape, self.dtype))
         else:
             y = checked_out(out, kind, self._y_shape, self.dtype, inputs)
-            if self._library is None:
-                y[...] = 0
-        if self._library is not None:
+        if self._library is None:
+            y[...] = 0
+        else:
             self._run(kind, inputs, y)
         return y
 

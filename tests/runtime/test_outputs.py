@@ -1,0 +1,78 @@
+"""Recycled output memory: used again only when nobody can see it any more."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvm_gnn.runtime.outputs import ALIGN_BYTES, RECYCLE_FROM_BYTES, OutputMemory
+
+LARGE = (RECYCLE_FROM_BYTES // 4 // 8, 8)
+
+
+def address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_dropped_large_output_is_used_again() -> None:
+    memory = OutputMemory()
+    first = memory.empty(LARGE, "float32")
+    at = address(first)
+    del first
+    assert address(memory.empty(LARGE, "float32")) == at
+
+
+@pytest.mark.parametrize("keep", [lambda y: y, lambda y: y[3:5], lambda y: y.T, lambda y: memoryview(y)])
+def test_whatever_still_sees_it_keeps_it(keep: Any) -> None:
+    memory = OutputMemory()
+    first = memory.empty(LARGE, "float32")
+    first[:] = 7
+    at = address(first)
+    kept = keep(first)
+    del first
+    others = [memory.empty(LARGE, "float32") for _ in range(6)]
+    for other in others:
+        other[:] = 0
+    assert at not in map(address, others)
+    assert (np.asarray(kept) == 7).all()
+
+
+def test_torch_views_keep_it() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    memory = OutputMemory()
+    view = torch.from_numpy(memory.empty(LARGE, "float32"))[1].fill_(7)
+    for _ in range(3):
+        memory.empty(LARGE, "float32")[:] = 0
+    assert (view == 7).all()
+
+
+def test_aligned_and_small_ones_are_fresh() -> None:
+    memory = OutputMemory()
+    for shape in ((3, 1), (7, 5), LARGE):
+        array = memory.empty(shape, "float32")
+        assert array.shape == shape
+        assert address(array) % ALIGN_BYTES == 0
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+
+
+def test_threads_never_share_a_block() -> None:
+    memory = OutputMemory()
+    clashes: list[int] = []
+
+    def use(mine: int) -> None:
+        for _ in range(50):
+            array = memory.empty(LARGE, "float32")
+            array[:] = mine
+            if (array != mine).any():
+                clashes.append(mine)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clashes == []

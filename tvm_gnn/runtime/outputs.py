@@ -1,0 +1,54 @@
+"""Memory of large outputs, used again once the caller has dropped the array: fresh pages cost more than the kernel.
+
+The system gives memory of this size back on every free and clears it, page by page, on every allocation. For an output
+of 60 MB that takes several times as long as the SpMM that fills it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ALIGN_BYTES = 64
+# The C library keeps smaller blocks itself.
+RECYCLE_FROM_BYTES = 1 << 20
+# Outputs that are alive at once (one per layer of a model) each need their own.
+_MOST_BLOCKS = 4
+
+
+class OutputMemory:
+    """Uninitialised output arrays for one kernel; keeps at most four large blocks for as long as the kernel lives.
+
+    A block is handed out again only when nothing refers to it any more: the arrays handed out, their views, torch
+    tensors and DLPack capsules made of them all hold a reference to its memory.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[npt.NDArray[np.uint8]] = []
+        self._lock = threading.Lock()
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """An array of this shape and dtype, aligned to a cache line."""
+        kind = np.dtype(dtype)
+        size = math.prod(shape) * kind.itemsize
+        with self._lock:
+            block = self._take(size + ALIGN_BYTES)
+            start = -block.__array_interface__["data"][0] % ALIGN_BYTES
+            return block[start : start + size].view(kind).reshape(shape)
+
+    def _take(self, size: int) -> npt.NDArray[np.uint8]:
+        if size < RECYCLE_FROM_BYTES:
+            return np.empty(size, np.uint8)
+        for index in range(len(self._blocks)):
+            # One reference is the list's, one the call's argument.
+            if sys.getrefcount(self._blocks[index]) == 2 and self._blocks[index].size == size:
+                return self._blocks[index]
+        block = np.empty(size, np.uint8)
+        if len(self._blocks) < _MOST_BLOCKS:
+            self._blocks.append(block)
+        return block
