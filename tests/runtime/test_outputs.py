@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvm_gnn.runtime.outputs import ALIGN_BYTES, RECYCLE_FROM_BYTES, OutputMemory
+from tvm_gnn.runtime.outputs import ALIGN_BYTES, RECYCLE_FROM_BYTES, OutputMemory, aligned_empty, is_recycled
 
 LARGE = (RECYCLE_FROM_BYTES // 4 // 8, 8)
+
+
+def test_only_large_outputs_are_worth_it() -> None:
+    assert is_recycled(LARGE, "float32")
+    assert not is_recycled((LARGE[0] - 1, LARGE[1]), "float32")
 
 
 def address(array: Any) -> int:
@@ -49,10 +54,10 @@ def test_torch_views_keep_it() -> None:
     assert (view == 7).all()
 
 
-def test_aligned_and_small_ones_are_fresh() -> None:
-    memory = OutputMemory()
+@pytest.mark.parametrize("empty", [aligned_empty, OutputMemory().empty])
+def test_aligned_writable_and_of_the_right_shape(empty: Any) -> None:
     for shape in ((3, 1), (7, 5), LARGE):
-        array = memory.empty(shape, "float32")
+        array = empty(shape, "float32")
         assert array.shape == shape
         assert address(array) % ALIGN_BYTES == 0
         assert array.flags.c_contiguous

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
+from .outputs import aligned_empty
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class ArrayKind:
         ``(array) -> int``: address of its first element.
     dtype : callable
         ``(name) -> dtype`` as the library's arrays have it.
+    empty : callable
+        ``(shape, dtype) -> array`` of fresh, uninitialised memory.
     wrap : callable
         ``(array) -> array``: a numpy array as an array of this library on the same memory.
     """
@@ -40,6 +43,7 @@ class ArrayKind:
     contiguous: Callable[[Any], Any]
     address: Callable[[Any], int]
     dtype: Callable[[str], Any]
+    empty: Callable[[tuple[int, ...], str], Any]
     wrap: Callable[[Any], Any]
 
 
@@ -167,6 +171,7 @@ NUMPY = ArrayKind(
     contiguous=_numpy_contiguous,
     address=_numpy_address,
     dtype=cache(np.dtype),
+    empty=aligned_empty,
     wrap=lambda array: array,
 )
 TORCH = ArrayKind(
@@ -176,5 +181,6 @@ TORCH = ArrayKind(
     contiguous=lambda tensor: tensor.contiguous().resolve_neg(),
     address=lambda tensor: tensor.data_ptr(),
     dtype=_torch_dtype,
+    empty=lambda shape, dtype: sys.modules["torch"].empty(shape, dtype=_torch_dtype(dtype)),
     wrap=lambda array: sys.modules["torch"].from_numpy(array),
 )

@@ -34,16 +34,10 @@ class OutputMemory:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """An array of this shape and dtype, aligned to a cache line."""
-        kind = np.dtype(dtype)
-        size = math.prod(shape) * kind.itemsize
         with self._lock:
-            block = self._take(size + ALIGN_BYTES)
-            start = -block.__array_interface__["data"][0] % ALIGN_BYTES
-            return block[start : start + size].view(kind).reshape(shape)
+            return _aligned_within(self._take(_bytes(shape, dtype) + ALIGN_BYTES), shape, dtype)
 
     def _take(self, size: int) -> npt.NDArray[np.uint8]:
-        if size < RECYCLE_FROM_BYTES:
-            return np.empty(size, np.uint8)
         for index in range(len(self._blocks)):
             # One reference is the list's, one the call's argument.
             if sys.getrefcount(self._blocks[index]) == 2 and self._blocks[index].size == size:
@@ -52,3 +46,22 @@ class OutputMemory:
         if len(self._blocks) < _MOST_BLOCKS:
             self._blocks.append(block)
         return block
+
+
+def is_recycled(shape: tuple[int, ...], dtype: str) -> bool:
+    """Whether an output of this size is worth an `OutputMemory`."""
+    return _bytes(shape, dtype) >= RECYCLE_FROM_BYTES
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: str) -> Any:
+    """A fresh uninitialised array; numpy itself aligns to 16 bytes, where a wide store may straddle two cache lines."""
+    return _aligned_within(np.empty(_bytes(shape, dtype) + ALIGN_BYTES, np.uint8), shape, dtype)
+
+
+def _bytes(shape: tuple[int, ...], dtype: str) -> int:
+    return math.prod(shape) * np.dtype(dtype).itemsize
+
+
+def _aligned_within(block: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> Any:
+    start = -block.__array_interface__["data"][0] % ALIGN_BYTES
+    return np.ndarray(shape, dtype, block, start)

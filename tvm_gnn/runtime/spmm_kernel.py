@@ -13,7 +13,7 @@ from ..ops.spmm import SpMM
 from . import pool
 from .arrays import ArrayKind, checked, checked_out, kind_of
 from .library import DLTensor, Frame, Library, tensor
-from .outputs import OutputMemory
+from .outputs import OutputMemory, is_recycled
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -77,7 +77,7 @@ class SpMMKernel:
         self._w_shape = (graph.num_edges,)
         self._y_shape = (graph.num_dst, feat)
         self._frames = _Frames()
-        self._outputs = OutputMemory()
+        self._outputs = OutputMemory() if is_recycled(self._y_shape, dtype) else None
 
     @property
     def source(self) -> str:
@@ -106,15 +106,17 @@ class SpMMKernel:
             inputs.append(checked("w", w, kind, self._w_shape, self.dtype))
         elif w is not None:
             raise InputTypeError(f"w: {self.op.name} reads no edge values (got {type(w).__name__}). Call kernel(x).")
-        if out is None:
-            y = kind.wrap(self._outputs.empty(self._y_shape, self.dtype))
-        else:
-            y = checked_out(out, kind, self._y_shape, self.dtype, inputs)
+        y = self._fresh_output(kind) if out is None else checked_out(out, kind, self._y_shape, self.dtype, inputs)
         if self._library is None:
             y[...] = 0
         else:
             self._run(kind, inputs, y)
         return y
+
+    def _fresh_output(self, kind: ArrayKind) -> Any:
+        if self._outputs is None:
+            return kind.empty(self._y_shape, self.dtype)
+        return kind.wrap(self._outputs.empty(self._y_shape, self.dtype))
 
     def _run(self, kind: ArrayKind, inputs: list[Any], y: Any) -> None:
         frame = self._frames.frame
