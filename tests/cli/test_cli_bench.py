@@ -17,6 +17,14 @@ QUICK = ("--rounds", "3")
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
 
+@needs_torch
+@pytest.mark.torch
+def test_both_protocols_are_the_default_where_torch_is(tuned: Any, run: Run) -> None:
+    report = run("bench", *tuned.task, "--against", "scipy", *QUICK, "--json").json
+    assert report["protocol"] == "both"
+    assert [len(report["cases"]), len(report["layer"]["cases"])] == [1, 1]
+
+
 def test_report_has_the_agreed_fields(tuned: Any, run: Run) -> None:
     outcome = run("bench", *tuned.task, "--against", "scipy", "--protocol", "alone", *QUICK, "--json")
     assert outcome.code == 0, outcome.err
