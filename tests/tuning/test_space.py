@@ -61,12 +61,11 @@ def test_members_are_legal_distinct_kernels(feat: int) -> None:
 
 
 def test_members_are_all_that_is_legal() -> None:
-    decisions = (Decision("a", (1, 2, 3)), Decision("b", (False, True), at_run_time=True))
+    decisions = (Decision("a", (1, 2, 3)), Decision("b", (False, True)))
     space = Space(decisions, {"a": 1, "b": False}, lambda choice: choice["a"] != 2 or bool(choice["b"]))
     assert [tuple(choice.values()) for choice in space] == [(1, False), (1, True), (2, True), (3, False), (3, True)]
     drawn = {tuple(space.sample(random.Random(seed)).values()) for seed in range(100)}
     assert drawn == {tuple(choice.values()) for choice in space}
-    assert space.code({"a": 3, "b": True}) == {"a": 3}
 
 
 def test_sampling_follows_the_seed() -> None:

@@ -24,13 +24,10 @@ class Decision:
         The key in `Decisions`.
     values : tuple
         What may be chosen, in a natural order.
-    at_run_time : bool
-        True for a launch parameter: another value needs no other code, so one build serves all of them.
     """
 
     name: str
     values: tuple[Value, ...]
-    at_run_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,3 @@ class Space:
         if not self.legal(choice):
             raise InputError(f"decisions: not a legal combination (got {dict(choice)}).")
         return {decision.name: choice[decision.name] for decision in self.decisions}
-
-    def code(self, choice: Mapping[str, Value]) -> Decisions:
-        """The decisions that shape the generated code; schedules that agree on them share one library."""
-        return {decision.name: choice[decision.name] for decision in self.decisions if not decision.at_run_time}

@@ -67,9 +67,9 @@ def space(feat: int, dtype: str, target: CpuTarget, num_src: int, num_edges: int
         Decision("vectors", vectors),
         Decision("unroll", (1, 2, 4)),
         Decision("order", ("rows", "tiles")),
-        Decision("prefetch", (0, 8, 16, 32), at_run_time=False),
-        Decision("parts", parts, at_run_time=True),
-        Decision("dynamic", (False, True), at_run_time=True),
+        Decision("prefetch", (0, 8, 16, 32)),
+        Decision("parts", parts),
+        Decision("dynamic", (False, True)),
     )
     serial = threads == 1 or num_edges * feat < _SERIAL_BELOW
     default: Decisions = {
