@@ -13,6 +13,12 @@ from tvm_gnn.runtime.outputs import ALIGN_BYTES, RECYCLE_FROM_BYTES, OutputMemor
 LARGE = (RECYCLE_FROM_BYTES // 4 // 8, 8)
 
 
+def taken(memory: OutputMemory) -> Any:
+    array, stated = memory.empty(LARGE, "float32")
+    assert stated == address(array)
+    return array
+
+
 def test_only_large_outputs_are_worth_it() -> None:
     assert is_recycled(LARGE, "float32")
     assert not is_recycled((LARGE[0] - 1, LARGE[1]), "float32")
@@ -24,21 +30,21 @@ def address(array: Any) -> int:
 
 def test_dropped_large_output_is_used_again() -> None:
     memory = OutputMemory()
-    first = memory.empty(LARGE, "float32")
+    first = taken(memory)
     at = address(first)
     del first
-    assert address(memory.empty(LARGE, "float32")) == at
+    assert address(taken(memory)) == at
 
 
 @pytest.mark.parametrize("keep", [lambda y: y, lambda y: y[3:5], lambda y: y.T, lambda y: memoryview(y)])
 def test_whatever_still_sees_it_keeps_it(keep: Any) -> None:
     memory = OutputMemory()
-    first = memory.empty(LARGE, "float32")
+    first = taken(memory)
     first[:] = 7
     at = address(first)
     kept = keep(first)
     del first
-    others = [memory.empty(LARGE, "float32") for _ in range(6)]
+    others = [taken(memory) for _ in range(6)]
     for other in others:
         other[:] = 0
     assert at not in map(address, others)
@@ -48,16 +54,17 @@ def test_whatever_still_sees_it_keeps_it(keep: Any) -> None:
 def test_torch_views_keep_it() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     memory = OutputMemory()
-    view = torch.from_numpy(memory.empty(LARGE, "float32"))[1].fill_(7)
+    view = torch.from_numpy(taken(memory))[1].fill_(7)
     for _ in range(3):
-        memory.empty(LARGE, "float32")[:] = 0
+        taken(memory)[:] = 0
     assert (view == 7).all()
 
 
 @pytest.mark.parametrize("empty", [aligned_empty, OutputMemory().empty])
 def test_aligned_writable_and_of_the_right_shape(empty: Any) -> None:
     for shape in ((3, 1), (7, 5), LARGE):
-        array = empty(shape, "float32")
+        array, stated = empty(shape, "float32")
+        assert stated == address(array)
         assert array.shape == shape
         assert address(array) % ALIGN_BYTES == 0
         assert array.flags.c_contiguous
@@ -70,7 +77,7 @@ def test_threads_never_share_a_block() -> None:
 
     def use(mine: int) -> None:
         for _ in range(50):
-            array = memory.empty(LARGE, "float32")
+            array = taken(memory)
             array[:] = mine
             if (array != mine).any():
                 clashes.append(mine)

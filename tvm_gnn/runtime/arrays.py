@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from .outputs import aligned_empty
+from .addresses import address_of
+from .outputs import Placed, aligned_empty
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class ArrayKind:
     ----------
     name : str
     is_ready : callable
-        ``(array, dtype, shape) -> bool``: whether it can be used as it is; the fast path of `checked`.
+        ``(array, dtype, shape) -> bool``: whether it can be used as it is; the fast path of `placed`.
     check : callable
         ``(name, array)``: raises `InputTypeError` for an array of this library that no kernel can take.
     contiguous : callable
@@ -32,7 +33,7 @@ class ArrayKind:
     dtype : callable
         ``(name) -> dtype`` as the library's arrays have it.
     empty : callable
-        ``(shape, dtype) -> array`` of fresh, uninitialised memory.
+        ``(shape, dtype) -> (array, address)`` of fresh, uninitialised memory.
     wrap : callable
         ``(array) -> array``: a numpy array as an array of this library on the same memory.
     """
@@ -43,7 +44,7 @@ class ArrayKind:
     contiguous: Callable[[Any], Any]
     address: Callable[[Any], int]
     dtype: Callable[[str], Any]
-    empty: Callable[[tuple[int, ...], str], Any]
+    empty: Callable[[tuple[int, ...], str], Placed]
     wrap: Callable[[Any], Any]
 
 
@@ -57,8 +58,8 @@ def kind_of(name: str, array: Any) -> ArrayKind:
     raise InputTypeError(f"{name}: must be a numpy array or a torch tensor (got {type(array).__name__}).")
 
 
-def checked(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str) -> Any:
-    """`array` dense and aligned, after checking its kind, dtype, shape and device.
+def placed(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str) -> Placed:
+    """`array` dense and aligned, with its address, after checking its kind, dtype, shape and device.
 
     Raises
     ------
@@ -68,7 +69,7 @@ def checked(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtyp
         Another shape.
     """
     if kind.is_ready(array, kind.dtype(dtype), shape):
-        return array
+        return array, kind.address(array)
     if kind_of(name, array) is not kind:
         raise InputTypeError(
             f"{name}: must be a {kind.name} array like the first argument (got {type(array).__name__})."
@@ -79,27 +80,21 @@ def checked(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtyp
         raise InputTypeError(f"{name}: must be {dtype} (got {found}). Convert it, or load a kernel for {found}.")
     if array.shape != shape:
         raise InputError(f"{name}: must have shape {shape} (got {tuple(array.shape)}).")
-    return kind.contiguous(array)
+    dense = kind.contiguous(array)
+    return dense, kind.address(dense)
 
 
-def checked_out(array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str, inputs: list[Any]) -> Any:
+def placed_out(array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str, inputs: list[Placed]) -> Placed:
     """The caller's output buffer after the same checks; it must be dense, writable and apart from the inputs."""
-    dense = checked("out", array, kind, shape, dtype)
+    dense, address = placed("out", array, kind, shape, dtype)
     if dense is not array:
         raise InputError("out: must be contiguous in row-major order (got other strides).")
     if kind is NUMPY and not array.flags.writeable:
         raise InputError("out: must be writable (got a read-only array).")
-    first, last = _extent(array, kind)
-    for other in inputs:
-        begin, end = _extent(other, kind)
-        if first < end and begin < last:
+    for other, begin in inputs:
+        if address < begin + int(other.nbytes) and begin < address + int(array.nbytes):
             raise InputError("out: must not share memory with an input (got overlapping buffers).")
-    return array
-
-
-def _extent(array: Any, kind: ArrayKind) -> tuple[int, int]:
-    begin = kind.address(array)
-    return begin, begin + int(array.nbytes)
+    return array, address
 
 
 def _check_numpy(name: str, array: Any) -> None:
@@ -153,10 +148,9 @@ def _numpy_contiguous(array: Any) -> Any:
     return array if dense else np.array(array, order="C", copy=True)
 
 
-def _numpy_address(array: Any) -> int:
-    # Also for read-only arrays, and faster than `array.ctypes.data`.
-    address: int = array.__array_interface__["data"][0]
-    return address
+def _torch_empty(shape: tuple[int, ...], dtype: str) -> Placed:
+    tensor = sys.modules["torch"].empty(*shape, dtype=_torch_dtype(dtype))
+    return tensor, tensor.data_ptr()
 
 
 @cache
@@ -169,7 +163,7 @@ NUMPY = ArrayKind(
     is_ready=_numpy_is_ready,
     check=_check_numpy,
     contiguous=_numpy_contiguous,
-    address=_numpy_address,
+    address=address_of,
     dtype=cache(np.dtype),
     empty=aligned_empty,
     wrap=lambda array: array,
@@ -181,6 +175,6 @@ TORCH = ArrayKind(
     contiguous=lambda tensor: tensor.contiguous().resolve_neg(),
     address=lambda tensor: tensor.data_ptr(),
     dtype=_torch_dtype,
-    empty=lambda shape, dtype: sys.modules["torch"].empty(shape, dtype=_torch_dtype(dtype)),
+    empty=_torch_empty,
     wrap=lambda array: sys.modules["torch"].from_numpy(array),
 )

@@ -9,16 +9,21 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from .addresses import address_of
 
 ALIGN_BYTES = 64
 # The C library keeps smaller blocks itself.
 RECYCLE_FROM_BYTES = 1 << 20
 # Outputs that are alive at once (one per layer of a model) each need their own.
 _MOST_BLOCKS = 4
+
+# An array and the address of its first element.
+Placed: TypeAlias = tuple[Any, int]
 
 
 class OutputMemory:
@@ -32,8 +37,8 @@ class OutputMemory:
         self._blocks: list[npt.NDArray[np.uint8]] = []
         self._lock = threading.Lock()
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """An array of this shape and dtype, aligned to a cache line."""
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Placed:
+        """An array of this shape and dtype, aligned to a cache line, and its address."""
         with self._lock:
             return _aligned_within(self._take(_bytes(shape, dtype) + ALIGN_BYTES), shape, dtype)
 
@@ -53,8 +58,9 @@ def is_recycled(shape: tuple[int, ...], dtype: str) -> bool:
     return _bytes(shape, dtype) >= RECYCLE_FROM_BYTES
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: str) -> Any:
-    """A fresh uninitialised array; numpy itself aligns to 16 bytes, where a wide store may straddle two cache lines."""
+def aligned_empty(shape: tuple[int, ...], dtype: str) -> Placed:
+    """A fresh uninitialised array and its address; numpy itself aligns to 16 bytes, where a wide store may straddle two
+    cache lines."""
     return _aligned_within(np.empty(_bytes(shape, dtype) + ALIGN_BYTES, np.uint8), shape, dtype)
 
 
@@ -62,6 +68,7 @@ def _bytes(shape: tuple[int, ...], dtype: str) -> int:
     return math.prod(shape) * np.dtype(dtype).itemsize
 
 
-def _aligned_within(block: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> Any:
-    start = -block.__array_interface__["data"][0] % ALIGN_BYTES
-    return np.ndarray(shape, dtype, block, start)
+def _aligned_within(block: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> Placed:
+    address = address_of(block)
+    start = -address % ALIGN_BYTES
+    return np.ndarray(shape, dtype, block, start), address + start

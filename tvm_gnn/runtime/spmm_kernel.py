@@ -11,9 +11,9 @@ import numpy as np
 from ..errors import InputTypeError
 from ..ops.spmm import SpMM
 from . import pool
-from .arrays import ArrayKind, checked, checked_out, kind_of
+from .arrays import ArrayKind, kind_of, placed, placed_out
 from .library import DLTensor, Frame, Library, tensor
-from .outputs import OutputMemory, is_recycled
+from .outputs import OutputMemory, Placed, is_recycled
 
 if TYPE_CHECKING:
     from ..graph import Graph
@@ -71,6 +71,7 @@ class SpMMKernel:
         self.edge_order = edge_order
         self.threads = threads
         self.provenance = provenance
+        self._uses_edge = op.uses_edge
         self._library = library  # None: there is nothing to compute, every output element is an empty sum
         self._launch = launch
         self._x_shape = (graph.num_src, feat)
@@ -99,40 +100,39 @@ class SpMMKernel:
             An argument has another kind, dtype, device or shape than the kernel was loaded for.
         """
         kind = kind_of("x", x)
-        inputs = [checked("x", x, kind, self._x_shape, self.dtype)]
-        if self.op.uses_edge:
+        inputs = [placed("x", x, kind, self._x_shape, self.dtype)]
+        if self._uses_edge:
             if w is None:
                 raise InputTypeError(f"w: {self.op.name} reads edge values, shape {self._w_shape} (got none).")
-            inputs.append(checked("w", w, kind, self._w_shape, self.dtype))
+            inputs.append(placed("w", w, kind, self._w_shape, self.dtype))
         elif w is not None:
             raise InputTypeError(f"w: {self.op.name} reads no edge values (got {type(w).__name__}). Call kernel(x).")
-        y = self._fresh_output(kind) if out is None else checked_out(out, kind, self._y_shape, self.dtype, inputs)
+        if out is None:
+            y, y_address = self._fresh_output(kind)
+        else:
+            y, y_address = placed_out(out, kind, self._y_shape, self.dtype, inputs)
         if self._library is None:
             y[...] = 0
         else:
-            self._run(kind, inputs, y)
+            # `inputs` also keeps a dense copy alive until the kernel is done.
+            self._run(inputs[0][1], inputs[-1][1] if self._uses_edge else None, y_address)
         return y
 
-    def _fresh_output(self, kind: ArrayKind) -> Any:
+    def _fresh_output(self, kind: ArrayKind) -> Placed:
         if self._outputs is None:
             return kind.empty(self._y_shape, self.dtype)
-        return kind.wrap(self._outputs.empty(self._y_shape, self.dtype))
+        array, address = self._outputs.empty(self._y_shape, self.dtype)
+        return kind.wrap(array), address
 
-    def _run(self, kind: ArrayKind, inputs: list[Any], y: Any) -> None:
+    def _run(self, x: int, w: int | None, y: int) -> None:
         frame = self._frames.frame
         if frame is None:
             assert self._library is not None
             frame = self._frames.frame = SpMMFrame(
-                self._library, self.graph, self.feat, self.dtype, self.edge_order, self.op.uses_edge, self._launch
+                self._library, self.graph, self.feat, self.dtype, self.edge_order, self._uses_edge, self._launch
             )
         host = pool.host_threads()
-        threads = self.threads if host is None else min(self.threads, host)
-        frame.run(
-            x=kind.address(inputs[0]),
-            w=kind.address(inputs[1]) if self.op.uses_edge else None,
-            y=kind.address(y),
-            threads=threads,
-        )
+        frame.run(x=x, w=w, y=y, threads=self.threads if host is None else min(self.threads, host))
 
 
 class SpMMFrame(Frame):

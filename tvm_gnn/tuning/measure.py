@@ -1,4 +1,4 @@
-"""Timing and checking one kernel on the mapped workload; runs inside the measuring process."""
+"""Timing and checking one kernel on the workload; runs inside the measuring process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that runs candidates on the mapped workload; a crash or hang here costs one trial."""
+"""The process that runs candidates on the workload; a crash or hang here costs one trial."""
 
 from __future__ import annotations
 
