@@ -40,6 +40,8 @@ def test_every_variable_is_obeyed(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert config.current().log_dir == tmp_path / "logs"
     monkeypatch.setenv("TVM_GNN_DATA", "~/data")
     assert config.current().data_dirs == (tmp_path / "data",)
+    (tmp_path / "data" / "npz").mkdir(parents=True)
+    assert config.current().data_dirs == (tmp_path / "data", tmp_path / "data" / "npz")
     monkeypatch.setenv("TVM_GNN_NUM_THREADS", " 3 ")
     assert config.current().max_threads == 3
     monkeypatch.setenv("CC", "mycc")

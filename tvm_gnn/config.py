@@ -11,7 +11,7 @@ from .errors import InputError
 
 ENVIRONMENT = {
     "TVM_GNN_CACHE": "folder of the artifact store (default: the user cache folder)",
-    "TVM_GNN_DATA": "folder with more datasets (`<name>.npz`)",
+    "TVM_GNN_DATA": "folder with more datasets (`<name>.npz`, also in a subfolder `npz`)",
     "TVM_GNN_LOGS": "folder of the tuning records (default: `records/` in the cache folder)",
     "TVM_GNN_NUM_THREADS": "upper bound on kernel threads",
     "OMP_NUM_THREADS": "upper bound on kernel threads, as for every OpenMP program",
@@ -82,7 +82,8 @@ def _cache_dir() -> Path:
 def _data_dirs() -> tuple[Path, ...]:
     given = os.environ.get("TVM_GNN_DATA")
     if given:
-        return (Path(given).expanduser(),)
+        folder = Path(given).expanduser()
+        return tuple(path for path in (folder, folder / "npz") if path == folder or path.is_dir())
     beside_checkout = Path(__file__).resolve().parents[2] / "shared" / "data" / "npz"
     return (beside_checkout,) if beside_checkout.is_dir() else ()
 
