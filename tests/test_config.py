@@ -110,3 +110,18 @@ def test_cgroup_quota(monkeypatch: pytest.MonkeyPatch, files: dict[str, str], ex
 
     monkeypatch.setattr(Path, "read_text", read_text)
     assert config._cgroup_quota.__wrapped__() == expected
+
+
+@pytest.mark.parametrize("variable", ["TVM_GNN_CACHE", "TVM_GNN_LOGS", "TVM_GNN_DATA"])
+def test_home_of_nobody_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "~nouser_of_this_name/x")
+    with pytest.raises(InputError, match=f"^{variable}: must name a home folder"):
+        config.current()
+
+
+def test_a_number_of_5000_digits_is_no_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "9" * 5000)
+    assert config.thread_limit() == config.usable_cpus()
+    monkeypatch.setenv("TVM_GNN_NUM_THREADS", "9" * 5000)
+    with pytest.raises(InputError, match=r"^TVM_GNN_NUM_THREADS: must be a positive integer"):
+        config.current()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -171,7 +172,7 @@ def load(
     if found is not None:
         artifact, level, library = found
         provenance = Provenance(level, dict(artifact.decisions), str(artifact.path), dict(artifact.measured))
-        return _kernel(task, library, artifact.launch, provenance)
+        return _kernel(task, library, task.launch(provenance.decisions), provenance)
     library, path = _default_library(task)
     decisions = task.space.default
     return _kernel(task, library, task.launch(decisions), Provenance("default", dict(decisions), path))
@@ -222,6 +223,16 @@ def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], prov
         dict(launch),
         task.target.threads,
         provenance,
+        partial(
+            load,
+            task.graph,
+            task.op.name,
+            int(task.feat),
+            target=task.target.kind,
+            threads=task.target.threads,
+            dtype=task.dtype,
+            edge_order=task.edge_order,
+        ),
     )
 
 
@@ -236,8 +247,9 @@ def _find(task: Task) -> tuple[Artifact, str, Library] | None:
             return None
         artifact, level = found
     try:
+        task.space.check(artifact.decisions)
         return artifact, level, _open(artifact)
-    except (ArtifactError, KeyError) as error:
+    except (ArtifactError, InputError, KeyError) as error:
         warnings.warn(f"artifact {artifact.path} is not served: {error}", RuntimeWarning, stacklevel=3)
         return None
 

@@ -18,6 +18,8 @@ ENVIRONMENT = {
     "CC": "compiler that links kernels (default: the first of cc, gcc, clang on PATH)",
 }
 
+_MOST_DIGITS = 9
+
 
 @dataclass(frozen=True)
 class Config:
@@ -50,11 +52,19 @@ def current() -> Config:
     log_dir = os.environ.get("TVM_GNN_LOGS")
     return Config(
         cache_dir=cache_dir,
-        log_dir=Path(log_dir).expanduser() if log_dir else cache_dir / "records",
+        log_dir=expanded("TVM_GNN_LOGS", log_dir) if log_dir else cache_dir / "records",
         data_dirs=_data_dirs(),
         max_threads=_positive("TVM_GNN_NUM_THREADS"),
         compiler=os.environ.get("CC") or None,
     )
+
+
+def expanded(name: str, path: str | os.PathLike[str]) -> Path:
+    """The path with ``~`` and ``~user`` replaced; raises `InputError` under `name` where there is no such home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"{name}: must name a home folder that exists (got {os.fspath(path)!r}: {error})") from error
 
 
 def thread_limit() -> int:
@@ -73,7 +83,7 @@ def usable_cpus() -> int:
 def _cache_dir() -> Path:
     given = os.environ.get("TVM_GNN_CACHE")
     if given:
-        return Path(given).expanduser()
+        return expanded("TVM_GNN_CACHE", given)
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("tvm_gnn", appauthor=False))
@@ -82,8 +92,8 @@ def _cache_dir() -> Path:
 def _data_dirs() -> tuple[Path, ...]:
     given = os.environ.get("TVM_GNN_DATA")
     if given:
-        folder = Path(given).expanduser()
-        return tuple(path for path in (folder, folder / "npz") if path == folder or path.is_dir())
+        folder = expanded("TVM_GNN_DATA", given)
+        return tuple(path for path in (folder, folder / "npz") if path == folder or os.path.isdir(path))
     beside_checkout = Path(__file__).resolve().parents[2] / "shared" / "data" / "npz"
     return (beside_checkout,) if beside_checkout.is_dir() else ()
 
@@ -92,15 +102,16 @@ def _positive(name: str) -> int | None:
     text = os.environ.get(name, "").strip()
     if not text:
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"{name}: must be a positive integer (got {text!r}). Unset it or give a number of threads.")
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < 1:
+        shown = text if len(text) <= _MOST_DIGITS else text[:_MOST_DIGITS] + "…"
+        raise InputError(f"{name}: must be a positive integer (got {shown!r}). Unset it or give a number of threads.")
     return int(text)
 
 
 def _omp_num_threads() -> int | None:
     # OMP_NUM_THREADS may be a list, one number per nesting level; a value OpenMP would ignore is ignored here too.
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(first) if first.isdecimal() and int(first) > 0 else None
+    return int(first) if first.isdecimal() and len(first) <= _MOST_DIGITS and int(first) > 0 else None
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 import scipy.io  # type: ignore[import-untyped,unused-ignore]
 import scipy.sparse as sp  # type: ignore[import-untyped,unused-ignore]
 
-from tvm_gnn.errors import DatasetError, InputTypeError
+from tvm_gnn.errors import DatasetError, InputError, InputTypeError
 from tvm_gnn.graph import Graph, datasets
 from tvm_gnn.graph.generators import KINDS
 
@@ -315,3 +315,17 @@ def test_batch_is_block_diagonal() -> None:
 def test_bad_synthetic_text(text: str, match: str) -> None:
     with pytest.raises(DatasetError, match=match):
         datasets.load(text)
+
+
+@pytest.mark.parametrize("name", ["~nouser_of_this_name/g.npz", "a" * 300, "a" * 300 + ".npz", "/" + "b/" * 3000])
+def test_names_that_no_file_can_have_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"got|must"):
+        datasets.load(name)
+
+
+def test_anything_but_an_archive_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "noise.npz"
+    path.write_bytes(b"\x80\x04not an archive")
+    with pytest.raises(DatasetError, match="must be an archive of arrays") as caught:
+        datasets.load(path)
+    assert "pickle" not in str(caught.value)

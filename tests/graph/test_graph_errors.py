@@ -104,6 +104,8 @@ TYPE_ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     "text num_src": (lambda: Graph.from_csr([0, 1], [0], num_src="3"), r"num_src: must be an integer \(got '3'"),
     "dense as scipy": (lambda: Graph.from_scipy(np.ones((2, 2))), r"matrix: must be a scipy sparse matrix"),
     "scipy as torch": (lambda: Graph.from_torch(sp.eye(2)), r"matrix: must be a torch sparse tensor"),
+    "masked ids": (lambda: Graph.from_coo(np.ma.array([0, 1], mask=[0, 1]), [0, 0]), r"src: must not be masked"),
+    "name": (lambda: setattr(Graph.from_coo([0], [0]), "name", 5), r"name: must be text or None \(got int\)"),
     "float parts": (lambda: Graph.from_coo([0], [0]).row_partition(cast(int, 2.0)), r"parts: must be an integer"),
     "bool parts": (lambda: Graph.from_coo([0], [0]).row_partition(True), r"parts: must be an integer"),
 }
@@ -120,6 +122,19 @@ def test_type_error(call: Callable[[], object], text: str) -> None:
 def test_parts_must_be_positive(parts: int) -> None:
     with pytest.raises(InputError, match=rf"parts: must be at least 1 \(got {parts}\)"):
         Graph.from_coo([0], [0]).row_partition(parts)
+
+
+def test_parts_beyond_any_machine_are_refused() -> None:
+    with pytest.raises(InputError, match=r"parts: must be at most 16777216 \(got 9223372036854775808\)"):
+        Graph.from_coo([0], [0]).row_partition(2**63)
+
+
+def test_a_name_can_always_be_printed_and_stored() -> None:
+    graph = Graph.from_coo([0], [0])
+    graph.name = "a\x1b[31m\n\udcff ché"
+    assert graph.name == r"a\x1b[31m\n\udcff ché"
+    graph.name = None
+    assert graph.name is None
 
 
 @pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,38 @@ def test_exact_then_bucket_then_nearest_then_default(libraries: Any) -> None:
     assert found[3].provenance.decisions["unroll"] == 2
     assert found[0].provenance.measured == {}
     assert all(is_right(kernel) for kernel in found)
+
+
+@pytest.mark.usefixtures("quick_builds")
+@pytest.mark.parametrize("decisions", [{}, {"parts": 0}, {"unroll": 3}])
+def test_a_schedule_that_is_not_of_the_space_is_not_served(libraries: Any, decisions: dict[str, int]) -> None:
+    graph = ODD_GRAPHS["self_loops"]()
+    task = make_task(graph, "copy_u_sum", FEAT)
+    (path,) = libraries.paths([task.code_spec(task.space.default)])
+    artifact_store().publish(
+        task.key,
+        graph.signature.exact,
+        {LIBRARY: path},
+        graph=task.graph_fields,
+        decisions={**task.space.default, **decisions} if decisions else {},
+        launch={},
+    )
+    with pytest.warns(RuntimeWarning, match=r"is not served: "):
+        kernel = tvm_gnn.load(graph, "copy_u_sum", FEAT)
+    assert kernel.source == "default"
+    assert is_right(kernel)
+
+
+@pytest.mark.usefixtures("quick_builds")
+def test_kernels_are_copied_and_pickled(libraries: Any) -> None:
+    graph = ODD_GRAPHS["unsorted_edge_list"]()
+    publish(libraries, graph, "u_mul_e_sum")
+    kernel = tvm_gnn.load(graph, "u_mul_e_sum", FEAT)
+    assert copy.copy(kernel) is kernel
+    assert copy.deepcopy([kernel]) == [kernel]
+    again = pickle.loads(pickle.dumps(kernel))
+    assert (again.source, again.edge_order, again.threads) == ("exact", kernel.edge_order, kernel.threads)
+    assert is_right(again)
 
 
 @pytest.mark.usefixtures("quick_builds")

@@ -53,8 +53,12 @@ def load(name_or_path: str | os.PathLike[str]) -> Graph:
     files = _files()
     if text in files:
         return _in_csr_order(read(files[text]), text)
-    path = Path(text).expanduser()
-    if path.exists() or len(path.parts) > 1 or is_readable(path):
+    path = config.expanded("dataset", text)
+    try:
+        is_path = len(path.parts) > 1 or is_readable(path) or path.exists()
+    except OSError:  # too long to be a file's name
+        is_path = False
+    if is_path:
         return _in_csr_order(read(path), stem(path))
     raise _unknown(text)
 
@@ -63,9 +67,12 @@ def _files() -> dict[str, Path]:
     """Data files by name; the first folder that has a name wins."""
     found: dict[str, Path] = {}
     for folder in config.current().data_dirs:
-        if folder.is_dir():
-            for path in sorted(folder.glob("*.npz")):
-                found.setdefault(path.stem, path)
+        try:
+            paths = sorted(folder.glob("*.npz"))
+        except OSError:  # unreadable; `doctor` says so
+            continue
+        for path in paths:
+            found.setdefault(path.stem, path)
     return found
 
 

@@ -26,6 +26,8 @@ from .validate import (
     integer_array,
 )
 
+_MOST_PARTS = 1 << 24
+
 
 class Graph:
     """A directed multigraph u → v as CSR: row v lists the sources u of the in-edges of v.
@@ -63,7 +65,6 @@ class Graph:
     indptr: IntArray
     indices: IntArray
     edge_ids: IntArray | None
-    name: str | None
 
     def __init__(
         self,
@@ -207,6 +208,17 @@ class Graph:
         return cls(indptr, indices, num_src=num_src, edge_ids=edge_ids)
 
     @property
+    def name(self) -> str | None:
+        """Name of the dataset; what cannot be printed in it (a file's name may hold any byte) is kept as an escape."""
+        return self._name
+
+    @name.setter
+    def name(self, name: str | None) -> None:
+        if name is not None and not isinstance(name, str):
+            raise InputTypeError(f"name: must be text or None (got {type(name).__name__}).")
+        self._name = name and "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
+
+    @property
     def num_edges(self) -> int:
         """Entries of the adjacency."""
         return self.indices.size
@@ -273,6 +285,8 @@ class Graph:
             raise InputTypeError(f"parts: must be an integer (got {parts!r}).") from error
         if count < 1:
             raise InputError(f"parts: must be at least 1 (got {count}).")
+        if count > _MOST_PARTS:
+            raise InputError(f"parts: must be at most {_MOST_PARTS} (got {count}).")
         if count not in self._partitions:
             cost = self.indptr + 4 * np.arange(self.num_dst + 1, dtype=np.int64)
             bounds = np.searchsorted(cost, np.linspace(0, cost[-1], count + 1)).astype(self.indptr.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,15 @@ def read(path: Path) -> Graph:
         No such file, an unknown suffix, or content that is damaged or breaks a rule of the format.
     """
     reader = _reader(path)
-    if not path.is_file():
-        state = "a folder" if path.is_dir() else "nothing"
-        raise DatasetError(f"{path}: must be a file (got {state} there). Check the path.")
     try:
+        if not path.is_file():
+            state = "a folder" if path.is_dir() else "nothing"
+            raise DatasetError(f"{path}: must be a file (got {state} there). Check the path.")
         return reader(path)
     except DatasetError:
         raise
+    except PermissionError as error:
+        raise DatasetError(f"{path}: must be readable (got {error.strerror}). Check its permissions.") from error
     except (GraphError, InputTypeError) as error:
         raise DatasetError(f"{path}: does not hold a graph: {error}") from error
     except Exception as error:  # numpy, scipy, zipfile and zlib each have their own errors for damaged bytes
@@ -66,10 +69,9 @@ def _reader(path: Path) -> Callable[[Path], Graph]:
 
 
 def _read_npz(path: Path) -> Graph:
-    loaded = np.load(path, allow_pickle=False)
-    if not isinstance(loaded, np.lib.npyio.NpzFile):
-        raise DatasetError(f"{path}: must be an archive of arrays (got a single array).")
-    with loaded:
+    if not zipfile.is_zipfile(path):  # numpy would take anything else for a pickle
+        raise DatasetError(f"{path}: must be an archive of arrays (got another kind of file, or part of one).")
+    with np.load(path, allow_pickle=False) as loaded:
         names = set(loaded.files)
         if {"indptr", "indices", "num_nodes"} <= names:
             num_nodes = _scalar(path, "num_nodes", loaded["num_nodes"])

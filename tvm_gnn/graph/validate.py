@@ -47,6 +47,8 @@ def integer_array(value: Any, name: str, ndim: int = 1) -> IntArray:
 
 
 def _as_numpy(value: Any, name: str) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputTypeError(f"{name}: must not be masked, every entry counts (got {type(value).__name__}).")
     try:
         if is_tensor(value):
             value = value.detach().cpu().numpy()

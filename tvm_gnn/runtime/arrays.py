@@ -36,6 +36,8 @@ class ArrayKind:
         ``(shape, dtype) -> (array, address)`` of fresh, uninitialised memory.
     wrap : callable
         ``(array) -> array``: a numpy array as an array of this library on the same memory.
+    written : callable
+        ``(array)``: told that the kernel has written into an array of the caller's.
     """
 
     name: str
@@ -46,6 +48,7 @@ class ArrayKind:
     dtype: Callable[[str], Any]
     empty: Callable[[tuple[int, ...], str], Placed]
     wrap: Callable[[Any], Any]
+    written: Callable[[Any], None]
 
 
 def kind_of(name: str, array: Any) -> ArrayKind:
@@ -81,7 +84,10 @@ def placed(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype
     if array.shape != shape:
         raise InputError(f"{name}: must have shape {shape} (got {tuple(array.shape)}).")
     dense = kind.contiguous(array)
-    return dense, kind.address(dense)
+    address = kind.address(dense)
+    if not address and 0 not in shape:
+        raise InputTypeError(f"{name}: must hold data (got {type(array).__name__} without memory).")
+    return dense, address
 
 
 def placed_out(array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str, inputs: list[Placed]) -> Placed:
@@ -104,6 +110,14 @@ def _check_numpy(name: str, array: Any) -> None:
 
 def _check_torch(name: str, tensor: Any) -> None:
     torch = sys.modules["torch"]
+    if not _is_plain_call():
+        raise InputTypeError(
+            f"{name}: must not be traced or transformed, torch cannot see into this kernel (got a call under "
+            "torch.jit.trace, make_fx, vmap or another mode). Call it outside."
+        )
+    fake_tensor = sys.modules.get("torch._subclasses.fake_tensor")
+    if fake_tensor is not None and isinstance(tensor, fake_tensor.FakeTensor):
+        raise InputTypeError(f"{name}: must hold data (got a FakeTensor).")
     if tensor.layout is not torch.strided:
         raise InputTypeError(f"{name}: must be a dense tensor (got layout {tensor.layout}).")
     if tensor.device.type != "cpu":
@@ -125,7 +139,8 @@ def _numpy_is_ready(array: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
 def _torch_is_ready(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
     torch = sys.modules["torch"]
     return (
-        isinstance(tensor, torch.Tensor)
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and _is_plain_call()
         and tensor.dtype is dtype
         and tensor.shape == shape
         and tensor.is_cpu
@@ -134,6 +149,17 @@ def _torch_is_ready(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
         and not tensor.is_neg()
         and not (tensor.requires_grad and torch.is_grad_enabled())
         and not _has_tangent(tensor)
+        and tensor.data_ptr() != 0
+    )
+
+
+def _is_plain_call() -> bool:
+    """Whether torch merely runs: nothing records operators or swaps tensors, which a call by address would escape."""
+    torch_c = sys.modules["torch"]._C
+    return (
+        torch_c._get_tracing_state() is None
+        and torch_c._len_torch_dispatch_stack() == 0
+        and torch_c._functorch.peek_interpreter_stack() is None
     )
 
 
@@ -167,6 +193,7 @@ NUMPY = ArrayKind(
     dtype=cache(np.dtype),
     empty=aligned_empty,
     wrap=lambda array: array,
+    written=lambda array: None,
 )
 TORCH = ArrayKind(
     name="torch",
@@ -177,4 +204,6 @@ TORCH = ArrayKind(
     dtype=_torch_dtype,
     empty=_torch_empty,
     wrap=lambda array: sys.modules["torch"].from_numpy(array),
+    # A backward pass that saved the tensor must notice, as with every in-place operator of torch.
+    written=lambda tensor: sys.modules["torch"].autograd.graph.increment_version(tensor),
 )

@@ -39,8 +39,14 @@ class OutputMemory:
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Placed:
         """An array of this shape and dtype, aligned to a cache line, and its address."""
-        with self._lock:
-            return _aligned_within(self._take(_bytes(shape, dtype) + ALIGN_BYTES), shape, dtype)
+        size = _bytes(shape, dtype) + ALIGN_BYTES
+        # Never waits: the holder may be the call that a signal handler interrupted, or have stayed behind at a fork.
+        if not self._lock.acquire(blocking=False):
+            return _aligned_within(np.empty(size, np.uint8), shape, dtype)
+        try:
+            return _aligned_within(self._take(size), shape, dtype)
+        finally:
+            self._lock.release()
 
     def _take(self, size: int) -> npt.NDArray[np.uint8]:
         for index in range(len(self._blocks)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -14,8 +13,6 @@ from pathlib import Path
 # All of these export GOMP_parallel: GNU's runtime, and LLVM's and Intel's through their compatibility layer.
 _RUNTIMES = ("libgomp", "libomp", "libiomp5")
 
-_lock = threading.Lock()
-_found: tuple[bool, ctypes.CDLL | None] = (False, None)
 _forked = False
 _on_fork: list[Callable[[], None]] = []
 
@@ -61,14 +58,6 @@ def on_fork(action: Callable[[], None]) -> None:
     _on_fork.append(action)
 
 
-def _runtime() -> ctypes.CDLL | None:
-    global _found
-    with _lock:
-        if not _found[0]:
-            _found = (True, _find())
-        return _found[1]
-
-
 @cache
 def _tvm_runtime() -> ctypes.CDLL | None:
     spec = find_spec("tvm")
@@ -82,7 +71,8 @@ def _tvm_runtime() -> ctypes.CDLL | None:
         return None
 
 
-def _find() -> ctypes.CDLL | None:
+@cache
+def _runtime() -> ctypes.CDLL | None:
     loaded = _loaded_runtimes()
     candidates = [path for path in loaded if f"{os.sep}torch{os.sep}" in path]
     candidates += (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ class SpMMKernel:
         launch: dict[str, int],
         threads: int,
         provenance: Provenance,
+        reload: Callable[[], SpMMKernel] | None = None,
     ) -> None:
         self.graph = graph
         self.op = op
@@ -71,6 +73,7 @@ class SpMMKernel:
         self.edge_order = edge_order
         self.threads = threads
         self.provenance = provenance
+        self._reload = reload
         self._uses_edge = op.uses_edge
         self._library = library  # None: there is nothing to compute, every output element is an empty sum
         self._launch = launch
@@ -116,7 +119,22 @@ class SpMMKernel:
         else:
             # `inputs` also keeps a dense copy alive until the kernel is done.
             self._run(inputs[0][1], inputs[-1][1] if self._uses_edge else None, y_address)
+        if out is not None:
+            kind.written(out)
         return y
+
+    def __copy__(self) -> SpMMKernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SpMMKernel:
+        # Nothing in a kernel can change, so a model that is deep-copied may share it.
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[], SpMMKernel], tuple[()]]:
+        """Pickled as the call of `load` that made it; the artifact is looked up again where it is unpickled."""
+        if self._reload is None:
+            raise TypeError("cannot pickle a kernel that `load` did not make")
+        return self._reload, ()
 
     def _fresh_output(self, kind: ArrayKind) -> Placed:
         if self._outputs is None:
@@ -125,14 +143,20 @@ class SpMMKernel:
         return kind.wrap(array), address
 
     def _run(self, x: int, w: int | None, y: int) -> None:
-        frame = self._frames.frame
-        if frame is None:
-            assert self._library is not None
-            frame = self._frames.frame = SpMMFrame(
-                self._library, self.graph, self.feat, self.dtype, self.edge_order, self._uses_edge, self._launch
-            )
-        host = pool.host_threads()
-        frame.run(x=x, w=w, y=y, threads=self.threads if host is None else min(self.threads, host))
+        free = self._frames.free
+        # A signal handler or a finaliser may call this kernel while a call is being laid out: it gets its own frame.
+        frame = free.pop() if free else self._new_frame()
+        try:
+            host = pool.host_threads()
+            frame.run(x=x, w=w, y=y, threads=self.threads if host is None else min(self.threads, host))
+        finally:
+            free.append(frame)
+
+    def _new_frame(self) -> SpMMFrame:
+        assert self._library is not None
+        return SpMMFrame(
+            self._library, self.graph, self.feat, self.dtype, self.edge_order, self._uses_edge, self._launch
+        )
 
 
 class SpMMFrame(Frame):
@@ -180,9 +204,10 @@ class SpMMFrame(Frame):
 
 
 class _Frames(threading.local):
-    """One frame per Python thread, made on its first call."""
+    """Frames that are not in use, of each Python thread its own."""
 
-    frame: SpMMFrame | None = None
+    def __init__(self) -> None:
+        self.free: list[SpMMFrame] = []
 
 
 def _over(array: Any) -> DLTensor:

@@ -21,6 +21,8 @@ from ..toolchain.target import CpuTarget
 
 DTYPES = ("float32",)
 EDGE_ORDERS = ("caller", "csr")
+# Loops over features have 32-bit extents.
+_LARGEST_FEAT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Task:
         object.__setattr__(self, "feat", int(self.feat))  # numpy's integers are neither JSON nor have a bit_length
         if self.feat < 0:
             raise InputError(f"feat: must be at least 0 (got {self.feat}).")
+        if self.feat > _LARGEST_FEAT:
+            raise InputError(f"feat: must be at most {_LARGEST_FEAT} (got {self.feat}).")
         if self.dtype not in DTYPES:
             raise InputError(f"dtype: must be one of {', '.join(DTYPES)} (got {self.dtype!r}).")
         if self.edge_order not in EDGE_ORDERS:
