@@ -228,7 +228,6 @@ def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], prov
             task.graph,
             task.op.name,
             int(task.feat),
-            target=task.target.kind,
             threads=task.target.threads,
             dtype=task.dtype,
             edge_order=task.edge_order,
