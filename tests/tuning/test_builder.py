@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 
 from tvm_gnn.errors import BuildError, DependencyError
 from tvm_gnn.runtime.library import Library
 from tvm_gnn.templates.space import Decisions
 from tvm_gnn.tuning.builder import Builder, build_once
 from tvm_gnn.tuning.task import Task
+from tvm_gnn.tuning.worker import Worker
 
 # A C compiler that, once it is armed, does what `{harm}` says to the process that called it, one time.
 COMPILER = """#!/bin/sh
@@ -117,6 +121,32 @@ def test_death_of_the_worker_costs_one_candidate(
     assert sound.library is not None
     if status == "timeout":
         assert not is_running(int((folder / "pid").read_text()))
+
+
+@pytest.mark.parametrize("sent", [1, 2])
+def test_an_interrupt_after_a_request_files_no_library_under_another_name(
+    task: Task, folder: Path, monkeypatch: pytest.MonkeyPatch, sent: int
+) -> None:
+    requests = itertools.count(1)
+    send = Worker.send
+
+    def interrupted(worker: Worker, request: dict[str, Any]) -> None:
+        send(worker, request)
+        if next(requests) == sent:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Worker, "send", interrupted)
+    specs = [spec(task, unroll=unroll) for unroll in (1, 2, 4)]
+    builder = Builder(task.target, folder, workers=1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            builder.build(specs)
+        results = builder.build(specs[::-1])
+    finally:
+        builder.close()
+    for each, result in zip(specs[::-1], results, strict=True):
+        assert result.library is not None
+        assert result.library.stem == xxhash.xxh3_64_hexdigest(json.dumps(each, sort_keys=True).encode())
 
 
 def test_missing_compiler_is_a_missing_dependency(

@@ -16,7 +16,7 @@ from tvm_gnn import Graph, datasets
 from tvm_gnn.compile import artifact_store, record_log
 from tvm_gnn.errors import DependencyError, InputError, InputTypeError, TuneError
 from tvm_gnn.templates.space import Decisions
-from tvm_gnn.tuning import tuner
+from tvm_gnn.tuning import search, tuner
 from tvm_gnn.tuning.builder import BuildResult
 from tvm_gnn.tuning.report import Silent, TrialEvent, TuneReport
 from tvm_gnn.tuning.runner import RunResult
@@ -131,7 +131,7 @@ def test_report_records_and_artifact_agree(machine: Machine, karate: Graph, wide
     assert report.first_candidate_s is not None
     assert 0 < report.first_candidate_s < report.tune_s
     assert report.cost_model["samples"] == 40
-    assert report.cost_model["predictions"] == 40 - 1 - tuner.BATCH
+    assert report.cost_model["predictions"] == 40 - 1 - search.FIRST_BATCH
     assert report.cost_model["rank_correlation"] > 0.3
     assert (report.interrupted, report.warnings) == (False, [])
     assert json.loads(json.dumps(report.as_dict()))["decisions"] == report.decisions

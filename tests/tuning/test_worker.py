@@ -38,7 +38,7 @@ def handle(request):
         return {"text": "x" * request["size"]}
     raise RuntimeError("no such action")
 
-if __name__ == "__main__":
+def main():
     serve(handle)
 '''
 PARENT = """
@@ -56,6 +56,7 @@ PATIENCE_S = 30.0
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "serving.py").write_text(SERVER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
 
@@ -64,6 +65,11 @@ def worker(server: Path) -> Iterator[Worker]:
     worker = Worker("serving", "an argument", server / "log")
     yield worker
     worker.close()
+
+
+class Pipe:
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self.write, self.close = write, lambda: None
 
 
 def echo(worker: Worker, value: object = 1) -> dict[str, Any]:
@@ -133,6 +139,31 @@ def test_an_interrupted_answer_is_not_given_to_the_next_request(worker: Worker) 
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert echo(worker, "new")["value"] == "new"
+
+
+def test_an_answer_nobody_came_for_is_not_given_to_the_next_request(worker: Worker) -> None:
+    # As when an interrupt comes between the two calls.
+    pid = echo(worker)["pid"]
+    worker.send({"do": "echo", "value": "old"})
+    answer = echo(worker, "new")
+    assert answer["value"] == "new"
+    assert answer["pid"] != pid
+
+
+def test_a_request_interrupted_half_way_is_not_completed_by_the_next(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_half(data: bytes) -> None:
+        os.write(pipe.fileno(), data[: len(data) // 2])
+        raise KeyboardInterrupt
+
+    echo(worker)
+    pipe = worker._process.stdin
+    assert pipe is not None
+    monkeypatch.setattr(worker._process, "stdin", Pipe(write_half))
+    with pytest.raises(KeyboardInterrupt):
+        worker.send({"do": "echo", "value": "old"})
     assert echo(worker, "new")["value"] == "new"
 
 

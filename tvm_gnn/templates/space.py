@@ -62,6 +62,23 @@ class Space:
             if self.legal(choice):
                 return choice
 
+    def moved(self, choice: Mapping[str, Value], name: str, value: Value, rng: random.Random) -> Decisions | None:
+        """`choice` with one decision changed, and a second where the rule asks for it; None when two are not enough.
+
+        Without the second one a decision that is tied to another (dynamic hand-out to many parts) could never move.
+        """
+        changed: Decisions = {**choice, name: value}
+        if self.legal(changed):
+            return changed
+        repaired = [
+            {**changed, other.name: second}
+            for other in self.decisions
+            if other.name != name
+            for second in other.values
+            if second != choice[other.name] and self.legal({**changed, other.name: second})
+        ]
+        return rng.choice(repaired) if repaired else None
+
     def check(self, choice: Mapping[str, Value]) -> Decisions:
         """The decisions in their natural order; raises `InputError` when they are not of this space."""
         if set(choice) != {decision.name for decision in self.decisions}:

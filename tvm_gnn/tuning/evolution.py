@@ -60,7 +60,7 @@ class Evolution:
                 lambda sch: sample(sch, self._space),
                 sch_rules=[],
                 postprocs=[_legal_only(ms, self._space)],
-                mutator_probs={_change_one_decision(ms, self._space, rng): 1.0},
+                mutator_probs={_make_one_move(ms, self._space, rng): 1.0},
             ),
             search_strategy=ms.search_strategy.EvolutionarySearch(
                 population_size=POPULATION,
@@ -168,11 +168,11 @@ def _legal_only(ms: Any, space: Space) -> Any:
     return LegalOnly()
 
 
-def _change_one_decision(ms: Any, space: Space, rng: random.Random) -> Any:
+def _make_one_move(ms: Any, space: Space, rng: random.Random) -> Any:
     from tvm.ir.utils import derived_object
 
     @derived_object
-    class ChangeOneDecision(ms.mutator.PyMutator):  # type: ignore[misc]
+    class MakeOneMove(ms.mutator.PyMutator):  # type: ignore[misc]
         """MetaSchedule's own mutators know tiles and unrolling only, not a plain categorical decision."""
 
         def _initialize_with_tune_context(self, context: Any) -> None:
@@ -182,18 +182,22 @@ def _change_one_decision(ms: Any, space: Space, rng: random.Random) -> Any:
             sampled = [inst for inst in trace.insts if inst in trace.decisions]
             current = decisions_of(trace, space)
             for _attempt in range(8):
-                at = rng.randrange(len(sampled))
-                decision = space.decisions[at]
+                decision = rng.choice(space.decisions)
                 value = rng.choice(decision.values)
-                if value != current[decision.name] and space.legal({**current, decision.name: value}):
-                    index = decision.values.index(value)
-                    return trace.with_decision(sampled[at], index, remove_postproc=True)
+                moved = space.moved(current, decision.name, value, rng) if value != current[decision.name] else None
+                if moved is None:
+                    continue
+                for inst, each in zip(sampled, space.decisions, strict=True):
+                    if moved[each.name] != current[each.name]:
+                        index = each.values.index(moved[each.name])
+                        trace = trace.with_decision(inst, index, remove_postproc=True)
+                return trace
             return None
 
         def clone(self) -> Any:
-            return ChangeOneDecision()
+            return MakeOneMove()
 
-    return ChangeOneDecision()
+    return MakeOneMove()
 
 
 def _fitness(ms: Any, space: Space, model: CostModel, is_seen: Callable[[Decisions], bool]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable
 from typing import Protocol
@@ -12,6 +13,10 @@ from .evolution import Evolution
 from .task import Task
 
 Frozen = tuple[Value, ...]
+
+BATCH = 16
+FIRST_BATCH = 8
+FIRST_TRIALS = 40
 
 
 class Search(Protocol):
@@ -80,7 +85,7 @@ class EvolutionarySearch:
             return chosen + fresh_samples(space, self._rng, self._seen, count - len(chosen))
         if self._evolution is None:
             self._evolution = Evolution(
-                self._task, self._model, self._seed, count, lambda choice: frozen(choice) in self._seen
+                self._task, self._model, self._seed, max(count, BATCH), lambda choice: frozen(choice) in self._seen
             )
         explore = max(1, count // 8)
         chosen = self._take(self._evolution.generate(self._measured), count - explore)
@@ -113,15 +118,29 @@ def frozen(choice: Decisions) -> Frozen:
 
 
 def neighbours(space: Space, choice: Decisions, rng: random.Random) -> list[Decisions]:
-    """All legal schedules that differ from `choice` in one decision, shuffled."""
-    found = [
-        {**choice, decision.name: value}
-        for decision in space.decisions
-        for value in decision.values
-        if value != choice[decision.name] and space.legal({**choice, decision.name: value})
-    ]
-    rng.shuffle(found)
-    return found
+    """The schedules one move (`Space.moved`) away from `choice`, each decision in turn, in random order.
+
+    Any first few of them so try many decisions rather than many values of one.
+    """
+    moves: list[list[Decisions]] = []
+    for decision in space.decisions:
+        of_decision = [
+            found
+            for value in decision.values
+            if value != choice[decision.name]
+            for found in [space.moved(choice, decision.name, value, rng)]
+            if found is not None
+        ]
+        rng.shuffle(of_decision)
+        moves.append(of_decision)
+    rng.shuffle(moves)
+    in_turn = [found for row in itertools.zip_longest(*moves) for found in row if found is not None]
+    return list({frozen(found): found for found in in_turn}.values())
+
+
+def batch_size(finished: int) -> int:
+    """Candidates to propose at once after so many trials: few while every time teaches the model much."""
+    return FIRST_BATCH if finished < FIRST_TRIALS else BATCH
 
 
 def fresh_samples(space: Space, rng: random.Random, seen: set[Frozen], count: int) -> list[Decisions]:

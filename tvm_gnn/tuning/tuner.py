@@ -23,10 +23,9 @@ from .finals import Final, pick_winner
 from .report import Observer, TrialEvent, TuneReport
 from .runner import RUN_TIMEOUT_S, Runner, RunResult
 from .scratch import scratch_folder
-from .search import EvolutionarySearch, Search, frozen
+from .search import EvolutionarySearch, Search, batch_size, frozen
 from .task import Task
 
-BATCH = 16
 FINALISTS = 4
 # What the final comparison costs beside the finalists' own time: rounds of short blocks for each.
 _FINALS_S_EACH = 0.15
@@ -142,7 +141,7 @@ class Tuner:
             self._progress.default_library = default.library
             while not self._is_spent():
                 left = self._budget.trials_left(self._progress.reused + self._progress.measured)
-                batch = self._search.propose(min(BATCH, left))
+                batch = self._search.propose(min(batch_size(self._progress.measured), left))
                 if not batch:
                     return
                 self._trials(batch, builder, runner)
