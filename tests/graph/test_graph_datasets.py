@@ -32,9 +32,13 @@ def save_by_source(path: Path, src: list[int], dst: list[int], num_nodes: int, *
     np.savez(path, indptr=matrix.indptr.astype(np.int64), indices=matrix.indices, num_nodes=num_nodes, **more)
 
 
-def same(graph: Graph, src: list[int], dst: list[int], num_src: int, num_dst: int) -> bool:
+def same(graph: Graph, src: list[int], dst: list[int], num_src: int, num_dst: int, listed: bool = False) -> bool:
+    """Whether it is that graph, its edges numbered as `listed` or in CSR order."""
     expected = Graph.from_coo(src, dst, num_src=num_src, num_dst=num_dst)
-    return graph.signature.exact == expected.signature.exact and graph.edge_ids is None
+    assert expected.edge_ids is not None
+    values = np.arange(len(src))
+    order = expected.edge_ids if listed else values
+    return graph.signature.exact == expected.signature.exact and np.array_equal(graph.to_csr_order(values), order)
 
 
 def test_karate_needs_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -64,7 +68,11 @@ def test_scipy_archive_has_rows_as_destinations(tmp_path: Path) -> None:
     for layout in ("csr", "csc", "coo"):
         path = tmp_path / f"{layout}.npz"
         sp.save_npz(path, sp.coo_array((np.zeros(4), (DST, SRC)), shape=(3, 5)).asformat(layout))
-        assert same(datasets.load(path), SRC, DST, 5, 3)
+        graph = datasets.load(path)
+        stored = sp.load_npz(path).tocoo()
+        assert graph.signature.exact == Graph.from_coo(SRC, DST, num_src=5, num_dst=3).signature.exact
+        # Whatever the layout, edge i is the i-th stored entry.
+        assert np.array_equal(graph.to_csr_order(stored.col), graph.indices)
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -77,14 +85,17 @@ def test_matrix_market(tmp_path: Path, zipped: bool) -> None:
         path.write_bytes(gzip.compress(plain.read_bytes()))
         plain.unlink()
     graph = datasets.load(str(path))
-    assert same(graph, SRC, DST, 4, 3)
+    assert same(graph, SRC, DST, 4, 3, listed=True)
     assert graph.name == "m"
 
 
 def test_symmetric_matrix_market_is_expanded(tmp_path: Path) -> None:
     path = tmp_path / "s.mtx"
     path.write_text("%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 3\n")
-    assert same(datasets.load(path), [0, 1, 2], [1, 0, 2], 3, 3)
+    graph = datasets.load(path)
+    entries = scipy.io.mmread(path)
+    assert graph.signature.exact == Graph.from_coo([0, 1, 2], [1, 0, 2]).signature.exact
+    assert np.array_equal(graph.to_csr_order(entries.col), graph.indices)
 
 
 EDGE_LISTS = {
@@ -107,14 +118,30 @@ def test_edge_lists(tmp_path: Path, name: str, zipped: bool) -> None:
     path = tmp_path / (name + ".gz" if zipped else name)
     path.write_bytes(gzip.compress(content) if zipped else content)
     graph = datasets.load(path)
-    assert same(graph, SRC, DST, 3, 3)
+    assert same(graph, SRC, DST, 3, 3, listed=True)
     assert graph.name == name.split(".")[0]
 
 
 def test_edge_list_keeps_parallel_edges_and_ids(tmp_path: Path) -> None:
     path = tmp_path / "multi.txt"
     path.write_text("7 1\n7 1\n3 3\n")
-    assert same(datasets.load(path), [7, 7, 3], [1, 1, 3], 8, 8)
+    graph = datasets.load(path)
+    assert graph.signature.exact == Graph.from_coo([7, 7, 3], [1, 1, 3]).signature.exact
+    assert (graph.num_edges, graph.num_dst) == (3, 8)
+
+
+def test_edge_index_archive(tmp_path: Path) -> None:
+    path = tmp_path / "pyg.npz"
+    np.savez(path, edge_index=np.array([SRC, DST]))
+    assert same(datasets.load(path), SRC, DST, 3, 3, listed=True)
+    np.savez(path, edge_index=np.array([SRC, DST]), num_nodes=5)
+    assert same(datasets.load(path), SRC, DST, 5, 5, listed=True)
+    np.savez(path, edge_index=np.array([[0, 2**40], [0, 0]]))
+    with pytest.raises(DatasetError, match="Relabel the nodes"):
+        datasets.load(path)
+    np.savez(path, edge_index=np.array([[0.0, 1.0], [0, 0]]))
+    with pytest.raises(DatasetError, match="edge_index: must hold integers"):
+        datasets.load(path)
 
 
 BAD_EDGE_LISTS = {

@@ -11,7 +11,7 @@ from ..errors import DatasetError, InputTypeError
 from .generators import KINDS, generate
 from .graph import Graph
 from .karate import karate_edges
-from .readers import is_readable, read, stem
+from .readers import in_csr_order, is_readable, read, stem
 
 _SYNTHETIC = "synthetic:"
 
@@ -22,7 +22,11 @@ def names() -> list[str]:
 
 
 def load(name_or_path: str | os.PathLike[str]) -> Graph:
-    """A dataset's graph; its edge order is defined as CSR order, so `edge_ids` is None.
+    """A dataset's graph.
+
+    The edge order is that of the file's entries for edge lists, Matrix Market and scipy's archives, so that edge values
+    listed beside them fit. Graphs without such a list (``karate``, synthetic ones, archives whose rows are sources) are
+    in CSR order: their `edge_ids` is None.
 
     Parameters
     ----------
@@ -47,19 +51,19 @@ def load(name_or_path: str | os.PathLike[str]) -> Graph:
     if not isinstance(text, str) or "\0" in text:
         raise DatasetError(f"dataset: must be a name or a path of text (got {text!r}).")
     if text.startswith(_SYNTHETIC):
-        return _in_csr_order(generate(text.removeprefix(_SYNTHETIC)), text)
+        return _named(in_csr_order(generate(text.removeprefix(_SYNTHETIC))), text)
     if text == "karate":
-        return _in_csr_order(Graph.from_edge_index(karate_edges(), 34), text)
+        return _named(in_csr_order(Graph.from_edge_index(karate_edges(), 34)), text)
     files = _files()
     if text in files:
-        return _in_csr_order(read(files[text]), text)
+        return _named(read(files[text]), text)
     path = config.expanded("dataset", text)
     try:
         is_path = len(path.parts) > 1 or is_readable(path) or path.exists()
     except OSError:  # too long to be a file's name
         is_path = False
     if is_path:
-        return _in_csr_order(read(path), stem(path))
+        return _named(read(path), stem(path))
     raise _unknown(text)
 
 
@@ -76,11 +80,9 @@ def _files() -> dict[str, Path]:
     return found
 
 
-def _in_csr_order(graph: Graph, name: str) -> Graph:
-    if graph.edge_ids is None:
-        graph.name = name
-        return graph
-    return Graph(graph.indptr, graph.indices, num_src=graph.num_src, name=name)
+def _named(graph: Graph, name: str) -> Graph:
+    graph.name = name
+    return graph
 
 
 def _unknown(name: str) -> DatasetError:

@@ -47,6 +47,11 @@ def read(path: Path) -> Graph:
         ) from error
 
 
+def in_csr_order(graph: Graph) -> Graph:
+    """The graph with its edges numbered in CSR order, whatever order they were given in."""
+    return graph if graph.edge_ids is None else Graph(graph.indptr, graph.indices, num_src=graph.num_src)
+
+
 def stem(path: Path) -> str:
     """File name without the suffix the reader was chosen by."""
     return Path(path.name.removesuffix(".gz")).stem
@@ -77,9 +82,15 @@ def _read_npz(path: Path) -> Graph:
             num_nodes = _scalar(path, "num_nodes", loaded["num_nodes"])
             num_cols = _scalar(path, "num_cols", loaded["num_cols"]) if "num_cols" in names else num_nodes
             return _from_source_rows(path, loaded["indptr"], loaded["indices"], num_nodes, num_cols)
+        if "edge_index" in names:
+            num_nodes = _scalar(path, "num_nodes", loaded["num_nodes"]) if "num_nodes" in names else None
+            edges = loaded["edge_index"]
+            if num_nodes is None and edges.size and np.issubdtype(edges.dtype, np.integer):
+                _check_nodes(path, int(edges.max()) + 1, edges.size // 2, "largest id + 1")
+            return Graph.from_edge_index(edges, num_nodes)
     if not {"format", "shape", "data"} <= names:
         raise DatasetError(
-            f"{path}: must hold indptr, indices, num_nodes, or be written by scipy.sparse.save_npz "
+            f"{path}: must hold edge_index, or indptr, indices and num_nodes, or be written by scipy.sparse.save_npz "
             f"(got {', '.join(sorted(names)) or 'no array'})."
         )
     import scipy.sparse  # type: ignore[import-untyped,unused-ignore]
@@ -88,11 +99,14 @@ def _read_npz(path: Path) -> Graph:
 
 
 def _from_source_rows(path: Path, indptr: NDArray[Any], indices: NDArray[Any], num_nodes: int, num_cols: int) -> Graph:
-    """Rows of the file are sources and its columns destinations, so the graph is its transpose."""
+    """Rows of the file are sources and its columns destinations, so the graph is its transpose.
+
+    The file lists no edge values, so nobody's edge order is to be kept.
+    """
     if indptr.size != num_nodes + 1:
         raise GraphError(f"indptr: must have num_nodes + 1 = {num_nodes + 1} entries (got {indptr.size}).")
     _check_nodes(path, num_cols, indices.size, "num_cols")
-    return Graph.from_csr(indptr, indices, num_src=num_cols).reverse()
+    return in_csr_order(Graph.from_csr(indptr, indices, num_src=num_cols).reverse())
 
 
 def _scalar(path: Path, name: str, value: NDArray[Any]) -> int:
