@@ -83,11 +83,12 @@ def _read_npz(path: Path) -> Graph:
             num_cols = _scalar(path, "num_cols", loaded["num_cols"]) if "num_cols" in names else num_nodes
             return _from_source_rows(path, loaded["indptr"], loaded["indices"], num_nodes, num_cols)
         if "edge_index" in names:
-            num_nodes = _scalar(path, "num_nodes", loaded["num_nodes"]) if "num_nodes" in names else None
             edges = loaded["edge_index"]
-            if num_nodes is None and edges.size and np.issubdtype(edges.dtype, np.integer):
+            if "num_nodes" in names:
+                return Graph.from_edge_index(edges, _scalar(path, "num_nodes", loaded["num_nodes"]))
+            if edges.size and np.issubdtype(edges.dtype, np.integer):
                 _check_nodes(path, int(edges.max()) + 1, edges.size // 2, "largest id + 1")
-            return Graph.from_edge_index(edges, num_nodes)
+            return Graph.from_edge_index(edges)
     if not {"format", "shape", "data"} <= names:
         raise DatasetError(
             f"{path}: must hold edge_index, or indptr, indices and num_nodes, or be written by scipy.sparse.save_npz "
