@@ -89,6 +89,28 @@ def test_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "Install gcc or clang" in missing.found
 
 
+@pytest.mark.parametrize(
+    ("compiler", "text"),
+    [
+        ("true", "ended well and wrote no library"),
+        ("false", "ended with 1: it said nothing"),
+        ("cc --no-such-option", "ended with 1: "),
+        ("sh -c 'kill -9 $$'", "killed by signal 9"),
+        ("sh -c 'sleep 60'", "did not end within 0.5 s"),
+        ("sh -c 'for last; do :; done; echo x >$3' sh", "cannot be loaded here"),
+        ("no-such-compiler", "CC: must name a program on PATH (got 'no-such-compiler')"),
+        ("'", "CC: must be a command line"),
+    ],
+)
+def test_a_compiler_that_does_not_link_is_a_problem(monkeypatch: pytest.MonkeyPatch, compiler: str, text: str) -> None:
+    monkeypatch.setenv("CC", compiler)
+    if "sleep" in compiler:
+        monkeypatch.setattr(diagnosis, "_LINK_TIMEOUT_S", 0.5)
+    found = finding("compiler")
+    assert found.status == "problem"
+    assert text in found.found
+
+
 def test_threads_below_the_machine_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(config, "thread_limit", lambda: 8)
@@ -98,25 +120,49 @@ def test_threads_below_the_machine_are_a_note(monkeypatch: pytest.MonkeyPatch) -
     assert finding("threads").found.startswith("3 of 8 CPUs")
 
 
-def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert finding("cache") == Finding("cache", str(config.current().cache_dir))
-    assert not config.current().cache_dir.exists()
+FOLDERS = [("cache", "TVM_GNN_CACHE"), ("records", "TVM_GNN_LOGS")]
+
+
+@pytest.mark.parametrize(("name", "setting"), FOLDERS)
+def test_folders_that_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, setting: str) -> None:
+    monkeypatch.setenv(setting, str(tmp_path / "new" / "folder"))
+    assert finding(name) == Finding(name, str(tmp_path / "new" / "folder"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "setting"), FOLDERS)
+@pytest.mark.parametrize("place", ["file", "file/inside", "long" * 100, "/proc/inside"])
+def test_folders_that_cannot_be_written_are_a_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, setting: str, place: str
+) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TVM_GNN_CACHE", str(tmp_path / "file" / "cache"))
-    blocked = finding("cache")
-    assert blocked.status == "note"
-    assert "cannot be written" in blocked.found
-    assert blocked.remedy == "set TVM_GNN_CACHE to a folder of yours"
-
-
-def test_a_cache_folder_that_cannot_be_looked_at_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TVM_GNN_CACHE", str(tmp_path / ("long" * 100) / "cache"))
-    assert finding("cache").status in ("ok", "note")
+    monkeypatch.setenv(setting, str(tmp_path / place))
+    found = finding(name)
+    assert found.status == "problem"
+    assert "cannot be written" in found.found
+    assert found.remedy == f"set {setting} to a folder of yours"
 
 
 def test_datasets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TVM_GNN_DATA", str(tmp_path))
     assert finding("datasets") == Finding("datasets", str(tmp_path))
+
+
+@pytest.mark.parametrize(("mode", "reason"), [(None, "No such file"), (0o644, "Not a directory"), (0, "Permission")])
+def test_a_data_folder_that_cannot_be_read_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int | None, reason: str
+) -> None:
+    folder = tmp_path / "data"
+    if mode == 0:
+        if os.geteuid() == 0:
+            pytest.skip("root reads every folder")
+        folder.mkdir(mode=0)
+    elif mode is not None:
+        folder.touch(mode)
+    monkeypatch.setenv("TVM_GNN_DATA", str(folder))
+    found = finding("datasets")
+    assert found.status == "problem"
+    assert f"{folder} cannot be read ({reason}" in found.found
 
 
 def test_bad_settings_are_findings_and_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:

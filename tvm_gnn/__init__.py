@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from .compile import load, tune
-from .errors import TvmGnnError
-from .graph import Graph, datasets
-from .ops import spmm
+from typing import TYPE_CHECKING, Any
+
 from .version import VERSION
+
+if TYPE_CHECKING:
+    from .compile import load, tune
+    from .errors import TvmGnnError
+    from .graph import Graph, datasets
+    from .ops import spmm
 
 __version__ = VERSION
 __all__ = ["Graph", "TvmGnnError", "__version__", "datasets", "load", "spmm", "tune"]
+
+_HOMES = {
+    "Graph": "graph",
+    "TvmGnnError": "errors",
+    "datasets": "graph",
+    "load": "compile",
+    "spmm": "ops",
+    "tune": "compile",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Late, so that the command line is there to answer Ctrl-C before anything that takes time is imported.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Literal
 
 from . import config
-from .errors import TvmGnnError
+from .errors import BuildError, TvmGnnError
 from .runtime import pool
+from .toolchain.child import python_command
 from .toolchain.importing import PINNED, installed_version, pinned_requirements
-from .toolchain.link import linker
+from .toolchain.link import linker, try_linker
 from .toolchain.target import detect
 
 _PAIR_TIMEOUT_S = 60
+_LINK_TIMEOUT_S = 30
 # Saving a module is what the wrong pair of packages crashes on; a child process takes the crash.
 _PAIR_PROBE = """
 from tvm_gnn.toolchain.importing import import_tvm
@@ -69,6 +71,7 @@ def diagnose() -> list[Finding]:
         _pool,
         _torch,
         _cache_folder,
+        _records_folder,
         _data,
     ]
     return [_guarded(check) for check in checks]
@@ -77,7 +80,7 @@ def diagnose() -> list[Finding]:
 def _guarded(check: Callable[[], Finding]) -> Finding:
     try:
         return check()
-    except TvmGnnError as error:
+    except (TvmGnnError, OSError) as error:
         return Finding(check.__name__.strip("_").replace("_", " "), str(error), "problem")
 
 
@@ -94,15 +97,13 @@ def _versions() -> Finding:
 
 
 def _tvm_pair() -> Finding:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     # TVMScript reads its own source, which must therefore be a file.
     with tempfile.TemporaryDirectory() as folder:
         probe = Path(folder, "probe.py")
         probe.write_text(_PAIR_PROBE)
         try:
             done = subprocess.run(
-                [sys.executable, str(probe)],
-                env=environment,
+                python_command("import runpy; runpy.run_path(sys.argv[1])", str(probe)),
                 capture_output=True,
                 text=True,
                 timeout=_PAIR_TIMEOUT_S,
@@ -124,6 +125,11 @@ def _cost_model() -> Finding:
 
 
 def _compiler() -> Finding:
+    try:
+        try_linker(_LINK_TIMEOUT_S)
+    except BuildError as error:
+        remedy = "install gcc with binutils, or clang with lld, or set CC to a compiler that links for this machine"
+        return Finding("compiler", " ".join(str(error).split()), "problem", remedy)
     return Finding("compiler", " ".join(linker()))
 
 
@@ -157,16 +163,44 @@ def _torch() -> Finding:
 
 
 def _cache_folder() -> Finding:
-    folder = config.current().cache_dir
-    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.exists(path))
-    if os.access(existing, os.W_OK | os.X_OK):
-        return Finding("cache", str(folder))
-    remedy = "set TVM_GNN_CACHE to a folder of yours"
-    return Finding("cache", f"{folder} cannot be written: artifacts are not kept", "note", remedy)
+    return _written_folder("cache", config.current().cache_dir, "TVM_GNN_CACHE")
+
+
+def _records_folder() -> Finding:
+    return _written_folder("records", config.current().log_dir, "TVM_GNN_LOGS")
+
+
+def _written_folder(name: str, folder: Path, setting: str) -> Finding:
+    """Whether the folder, or the first of its parents that exists, takes a new folder; nothing is left there."""
+    try:
+        existing = folder.absolute()
+        while not _exists(existing):
+            existing = existing.parent
+        with tempfile.TemporaryDirectory(prefix=".tvm_gnn-", dir=existing):
+            return Finding(name, str(folder))
+    except OSError as error:
+        found = f"{folder} cannot be written ({error.strerror or error}): nothing can be tuned"
+        return Finding(name, found, "problem", f"set {setting} to a folder of yours")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False  # anything else, such as a name that is too long, keeps it from being made too
+    return True
 
 
 def _data() -> Finding:
     folders = config.current().data_dirs
-    if folders:
-        return Finding("datasets", ", ".join(map(str, folders)))
-    return Finding("datasets", "built-in and files only", "note", "set TVM_GNN_DATA to a folder of <name>.npz graphs")
+    if not folders:
+        return Finding(
+            "datasets", "built-in and files only", "note", "set TVM_GNN_DATA to a folder of <name>.npz graphs"
+        )
+    for folder in folders:
+        try:
+            os.listdir(folder)
+        except OSError as error:
+            found = f"{folder} cannot be read ({error.strerror or error})"
+            return Finding("datasets", found, "problem", "set TVM_GNN_DATA to a folder of <name>.npz graphs")
+    return Finding("datasets", ", ".join(map(str, folders)))

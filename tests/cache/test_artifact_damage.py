@@ -99,6 +99,10 @@ DAMAGES: dict[str, Callable[[Artifact], object]] = {
     "flipped bit in the launch": lambda a: (a.path / "manifest.json").write_bytes(
         (a.path / "manifest.json").read_bytes().replace(b'"parts":16', b'"parts":17')
     ),
+    "measured text": lambda a: edit_manifest(a, lambda content: content.update(measured={"best_ms": "fast"})),
+    "measured nothing": lambda a: edit_manifest(a, lambda content: content.update(measured={"speedup": None})),
+    "measured below zero": lambda a: edit_manifest(a, lambda content: content.update(measured={"best_ms": -1.0})),
+    "measured beyond reason": lambda a: edit_manifest(a, lambda content: content.update(measured={"best_ms": 1e300})),
     "newer manifest": lambda a: edit_manifest(a, lambda content: content.update(schema=2)),
     "manifest of another task": lambda a: edit_manifest(a, other_task),
     "manifest of another entry": lambda a: edit_manifest(a, lambda c: c.update(entry_name="beef", graph=None)),
@@ -206,6 +210,8 @@ def test_problems_are_one_an_entry(store: ArtifactStore, key: TaskKey, artifact:
     for _ in range(3):
         assert store.lookup(key, "default") is None
         assert store.entries() == []
+    # A listing that does not look at the bytes does not take the finding back.
+    store.entries(checksums=False)
     assert len(store.problems) == 1
     assert "checksum" in store.problems[0].reason
 
@@ -249,12 +255,12 @@ def test_any_value_in_any_field_gives_an_artifact_or_an_artifact_error(
         "graph": make_graph("cafe"),
         "decisions": {"tile": 8},
         "launch": {"parts": 16},
-        "measured": {},
+        "measured": {"best_ms": 1.0},
         "created": "2026-01-02T03:04:05+00:00",
         "extra": {},
         "files": {"kernel.so": {"bytes": 3, "xxh3_128": "0" * 32}},
     }
-    places = [content, content["graph"], content["key"], content["launch"], content["files"]]
+    places = [content, *(content[name] for name in ("graph", "key", "launch", "measured", "files"))]
     inside = data.draw(st.sampled_from([*places, content["files"]["kernel.so"]]))
     name = data.draw(st.sampled_from(sorted(inside)) | st.text(max_size=5))
     if data.draw(st.booleans()):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,8 +70,33 @@ def test_a_damaged_candidate_is_passed_over_and_reported(store: ArtifactStore, k
         library = add(name, bucket=bucket).files["kernel.so"]
         library.write_bytes(b"x" * library.stat().st_size)
     add("default")
-    assert levels(store, key) == ("default", "default")
+    with pytest.warns(RuntimeWarning, match=r"damaged \(.*checksum.*\), served from default.*Tune again") as warned:
+        assert levels(store, key) == ("default", "default")
+    assert len(warned) == 3
     assert sorted(problem.path.name for problem in store.problems) == ["alike", "mine", "near"]
+
+
+def test_a_task_that_cannot_be_listed_is_reported_once_and_passed_over(
+    store: ArtifactStore, key: TaskKey, add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = add("mine")
+    (artifact.path / "manifest.json").write_text("{}")
+    task = artifact.path.parent.parent
+
+    def refuse(folder: Path) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.warns(RuntimeWarning, match=rf"^artifact {task}: damaged .*Permission denied") as warned:
+        assert levels(store, key) is None
+    assert len(warned) == 1
+    assert task in [problem.path for problem in store.problems]
+
+
+def test_damage_of_other_tasks_is_not_warned_of(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    (add("mine").path / "manifest.json").write_text("{}")
+    assert store.entries() == []
+    assert levels(store, TaskKey({**key.as_dict(), "cpu": "another"})) is None
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, KeyError("x"), TypeError("x")])
@@ -156,3 +183,13 @@ def test_explain_tells_damage_and_is_json(store: ArtifactStore, key: TaskKey, ad
     assert data["neighbours"][0]["differing"] == {"extra": ["x", None]}
     assert data["problems"][0]["path"].endswith("mine")
     assert told.lines()[-1].startswith("damaged: ")
+
+
+def test_explain_tells_of_a_library_that_differs_by_one_byte(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+    library = add("mine").files["kernel.so"]
+    content = bytearray(library.read_bytes())
+    content[5000] ^= 1
+    library.write_bytes(content)
+    told = explain(store, key, "mine", "b1")  # without a warning: it is part of the explanation
+    assert (told.level, told.neighbours) == ("none", [])
+    assert told.lines()[1].startswith(f"damaged: {library.parents[1]} is not served: {library}: must have the checksum")

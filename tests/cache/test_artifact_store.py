@@ -83,6 +83,8 @@ def test_a_missing_root_is_an_empty_store_and_stays_missing(store: ArtifactStore
         ({"decisions": {"tile": 1.5}}, "decisions.tile"),
         ({"launch": {"parts": "16"}}, "launch.parts"),
         ({"measured": {"best_ms": float("nan")}}, "finite"),
+        ({"measured": {"best_ms": "0.5"}}, "measured.best_ms: must be a number"),
+        ({"measured": {"speedup": 0.0}}, "measured.speedup: must be between"),
         ({"created": "now"}, "ISO 8601"),
         ({"extra": {"x": object()}}, "extra"),
     ],
@@ -290,6 +292,81 @@ def test_a_missing_source_is_named(store: ArtifactStore, key: TaskKey, tmp_path:
     with pytest.raises(ArtifactError, match=r"gone\.so: must be a readable file"):
         store.publish(key, "default", {"kernel.so": tmp_path / "gone.so"})
     assert list((store.root / "v1").iterdir()) == []
+
+
+# Whether it can be written, and read
+
+
+def test_checking_that_a_place_can_be_written_leaves_no_files(
+    store: ArtifactStore, key: TaskKey, library: Path
+) -> None:
+    store.check_writable(key, "default")
+    assert everything_in(store.root) == set()
+    artifact = store.publish(key, "default", {"kernel.so": library})
+    before = sorted(store.root.rglob("*"))
+    store.check_writable(key, "default")
+    assert sorted(store.root.rglob("*")) == before
+    assert store.entries() == [artifact]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_place_that_takes_no_file_is_told_beforehand(
+    store: ArtifactStore, key: TaskKey, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    fail_on_create(monkeypatch, "trial", code)
+    with pytest.raises(ArtifactError, match=rf"^{store.root}: must be a writable folder.*{os.strerror(code)}"):
+        store.check_writable(key, "default")
+    assert list((store.root / "v1").iterdir()) == []
+
+
+def test_a_root_that_cannot_be_made_is_told_beforehand(key: TaskKey, library: Path) -> None:
+    with pytest.raises(ArtifactError, match="Not a directory"):
+        ArtifactStore(library / "store").check_writable(key, "default")
+
+
+@pytest.mark.parametrize("inside", ["..", "../.."])
+def test_a_folder_of_the_entry_that_cannot_be_written_is_told_beforehand(
+    store: ArtifactStore, key: TaskKey, library: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    refused = (store.publish(key, "default", {"kernel.so": library}).path / inside).resolve()
+    whole_mkdir = os.mkdir
+
+    def refuse(path: Any, *arguments: Any) -> None:
+        if Path(path).parent == refused:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        whole_mkdir(path, *arguments)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(ArtifactError, match="Permission denied"):
+        store.check_writable(key, "default")
+
+
+def unreadable(folder: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads every folder")
+    folder.chmod(0)
+
+
+def replaced_by_a_file(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.touch()
+
+
+@pytest.mark.parametrize("harm", [unreadable, replaced_by_a_file])
+@pytest.mark.parametrize("place", [".", "v1"])
+def test_a_store_that_cannot_be_listed_is_an_error(
+    store: ArtifactStore, key: TaskKey, library: Path, harm: Callable[[Path], None], place: str
+) -> None:
+    store.publish(key, "default", {"kernel.so": library})
+    folder = store.root / place
+    mode = folder.stat().st_mode
+    harm(folder)
+    try:
+        with pytest.raises(ArtifactError, match=rf"^{store.root}: must be a readable folder .*TVM_GNN_CACHE"):
+            store.entries()
+        assert store.lookup(key, "default") is None
+    finally:
+        folder.chmod(mode)
 
 
 def test_publishing_goes_on_without_locks(

@@ -23,6 +23,7 @@ from tvm_gnn.cache import Record, RecordLog, TaskKey
 from tvm_gnn.cache import records as records_module
 from tvm_gnn.errors import RecordError
 
+GRAPH = {"name": "g", "exact": "cafe", "bucket": "b", "features": {}, "num_dst": 1, "num_src": 1, "num_edges": 1}
 FAILED = {"timings_s": [], "status": "crash", "reason": "signal 11"}
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -107,14 +108,31 @@ def test_a_record_does_not_change_with_what_it_was_made_from(make_record: Record
         ({"status": ["ok"]}, "must be one of"),
         ({"timings_s": [1.0, math.nan]}, "finite"),
         ({"timings_s": [math.inf]}, "finite"),
-        ({"timings_s": [0.0]}, "positive"),
-        ({"timings_s": [-1.0]}, "positive"),
-        ({"timings_s": [True]}, "positive"),
-        ({"timings_s": ["1"]}, "positive"),
+        ({"timings_s": [0.0]}, "record.timings_s: must be between 1e-09 and 100000"),
+        ({"timings_s": [-1.0]}, "must be between"),
+        ({"timings_s": [1.0, 1e308]}, "must be between"),
+        ({"timings_s": [5e-324]}, "must be between"),
+        ({"timings_s": [10**18]}, "must be between"),
+        ({"timings_s": [True]}, "a number"),
+        ({"timings_s": ["1"]}, "a number"),
+        ({"timings_s": [[1.0]]}, "a number"),
+        ({"default_s": 0}, "record.default_s: must be between"),
+        ({"default_s": -1}, "must be between"),
+        ({"default_s": 1e308}, "must be between"),
+        ({"default_s": 1e-308}, "must be between"),
+        ({"default_s": math.inf}, "finite"),
+        ({"default_s": True}, "a number"),
+        ({"default_s": "x"}, "a number"),
+        ({"default_s": [1.0]}, "a number"),
+        ({"default_s": {"a": 1}}, "a number"),
         ({"timings_s": 1.0}, "list of seconds"),
         ({"task": {"op": ""}}, "record.task"),
         ({"graph": {"name": "cora"}}, "record.graph.exact"),
         ({"graph": None}, "record.graph: must be a dict"),
+        ({"graph": {**GRAPH, "features": {"nnz": "40"}}}, "record.graph.features.nnz: must be a number"),
+        ({"graph": {**GRAPH, "features": {"nnz": None}}}, "a number"),
+        ({"graph": {**GRAPH, "features": {"nnz": True}}}, "a number"),
+        ({"graph": {**GRAPH, "features": {"nnz": [1.0]}}}, "a number"),
         ({"decisions": {"tile": 1.5}}, "record.decisions.tile"),
         ({"decisions": {"tile": None}}, "record.decisions.tile"),
         ({"environment": {"load": math.nan}}, "finite"),
@@ -144,6 +162,15 @@ def test_a_trace_that_nests_too_deep_is_refused(make_record: RecordBuilder) -> N
         trace = [trace]
     with pytest.raises(RecordError, match="levels deep"):
         make_record(trace=trace)
+
+
+def test_the_default_schedules_time_is_a_field_that_old_records_lack(make_record: RecordBuilder) -> None:
+    record = make_record(default_s=np.float32(0.5))
+    assert (record.default_s, record.extra) == (0.5, {})
+    assert Record.from_json(record.to_json()) == record
+    old = orjson.loads(record.to_json())
+    del old["default_s"]
+    assert Record.from_json(orjson.dumps(old)) == make_record()
 
 
 def test_unknown_fields_are_kept(make_record: RecordBuilder) -> None:
@@ -283,10 +310,41 @@ def test_without_locks_lines_still_stay_whole(
     assert [record.trial for record in log.read().records] == [0, 1]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
-def test_a_full_disk_is_a_record_error(make_record: RecordBuilder) -> None:
+def make_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def make_file_above(path: Path) -> None:
+    path.parent.rmdir()
+    path.parent.touch()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, make_device, os.mkdir, make_file_above], ids=lambda make: make.__name__)
+def test_what_is_no_file_is_refused_at_once(log: RecordLog, make_record: RecordBuilder, make: Any) -> None:
+    log.path.parent.mkdir(parents=True)
+    make(log.path)
+    for use in (log.read, log.check_writable, lambda: log.append(make_record())):
+        with pytest.raises(RecordError, match=rf"^{log.path}: must be a (read|writ)able file"):
+            use()
+
+
+def test_checking_that_a_log_can_be_written_changes_nothing(log: RecordLog, make_record: RecordBuilder) -> None:
+    log.check_writable()
+    assert log.path.read_bytes() == b""
+    log.append(make_record())
+    log.check_writable()
+    assert log.read() == records_module.ReadResult([make_record()], [])
+
+
+def test_a_full_disk_is_a_record_error(
+    log: RecordLog, make_record: RecordBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", fail)
     with pytest.raises(RecordError, match="No space left"):
-        RecordLog("/dev/full").append(make_record())
+        log.append(make_record())
 
 
 def test_a_short_write_leaves_the_log_as_it_was(
@@ -325,13 +383,6 @@ def test_a_read_only_place_is_a_record_error_that_names_it(
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(RecordError, match=rf"{log.path}.*Read-only file system.*TVM_GNN_LOGS"):
         log.append(make_record())
-
-
-def test_a_log_that_is_no_file_is_a_record_error(tmp_path: Path, make_record: RecordBuilder) -> None:
-    with pytest.raises(RecordError, match="must be a writable file"):
-        RecordLog(tmp_path).append(make_record())
-    with pytest.raises(RecordError, match="must be a readable file"):
-        RecordLog(tmp_path).read()
 
 
 def test_reading_holds_one_line_at_a_time(log: RecordLog, make_record: RecordBuilder) -> None:

@@ -186,6 +186,7 @@ def test_damaged_model_is_refused(
         "zeros": bytes(4096),
         "json": b"{}",
         "pickle": b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins\x94.",
+        "no trees, with their checksum": cost_model._stamp(wide, b"") + b"\n",
         "a foreign model": whole.replace(b"prefetch", b"unknown!"),
     }
     for name, content in damaged.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tvm_gnn.templates.space import Decisions
-from tvm_gnn.tuning.finals import pick_winner
+from tvm_gnn.tuning.finals import Final, pick_winner
 from tvm_gnn.tuning.runner import RunResult
 from tvm_gnn.tuning.task import Task
 
@@ -45,7 +45,7 @@ def finalists(task: Task) -> dict[str, Decisions]:
 def winner(task: Task, finalists: dict[str, Decisions], runner: FakeRunner) -> str | None:
     candidates = [(choice, Path(name)) for name, choice in finalists.items()]
     final = pick_winner(candidates, task, runner)  # type: ignore[arg-type]
-    if final is None:
+    if isinstance(final, RunResult):
         return None
     assert final.decisions == finalists[final.library.name]
     assert final.speedup == pytest.approx(final.default_ms / final.best_ms)
@@ -82,13 +82,13 @@ def test_the_default_wins_unless_clearly_beaten(
 def test_a_win_reports_medians(task: Task, finalists: dict[str, Decisions]) -> None:
     runner = FakeRunner({"default": [4.0, 1.0, 2.0], "a": [1.0, 0.5, 9.0], "b": constant(3.0)[:3]})
     final = pick_winner([(c, Path(n)) for n, c in finalists.items()], task, runner)  # type: ignore[arg-type]
-    assert final is not None
+    assert isinstance(final, Final)
     assert (final.library.name, final.best_ms, final.default_ms, final.speedup) == ("a", 1000.0, 2000.0, 2.0)
 
 
 def test_default_alone_has_speedup_one(task: Task) -> None:
     final = pick_winner([(task.space.default, Path("default"))], task, FakeRunner({"default": constant(2.0)}))  # type: ignore[arg-type]
-    assert final is not None
+    assert isinstance(final, Final)
     assert final.speedup == 1.0
 
 
@@ -103,14 +103,11 @@ def test_finalists_that_fail_only_together_leave_the_default(task: Task, finalis
     assert winner(task, finalists, FakeRunner(times, fails_together=True)) == "default"
 
 
+@pytest.mark.parametrize("names", [["default"], ["default", "a", "b"]])
 @pytest.mark.parametrize("times", [{}, {"a": constant(0.5), "b": constant(0.4)}])
-def test_failing_default_leaves_nothing(
-    task: Task, finalists: dict[str, Decisions], times: dict[str, list[float]]
+def test_failing_default_leaves_its_reason(
+    task: Task, finalists: dict[str, Decisions], times: dict[str, list[float]], names: list[str]
 ) -> None:
-    assert winner(task, finalists, FakeRunner(times)) is None
-
-
-def test_without_the_default_nobody_wins(task: Task, finalists: dict[str, Decisions]) -> None:
-    runner = FakeRunner({"a": constant(0.5)})
-    assert pick_winner([], task, runner) is None  # type: ignore[arg-type]
-    assert pick_winner([(finalists["a"], Path("a"))], task, runner) is None  # type: ignore[arg-type]
+    candidates = [(finalists[name], Path(name)) for name in names]
+    final = pick_winner(candidates, task, FakeRunner(times))  # type: ignore[arg-type]
+    assert final == RunResult(status="crash", reason="it crashed")

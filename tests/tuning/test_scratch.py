@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tvm_gnn.errors import TuneError
+from tvm_gnn.tuning import workload
 from tvm_gnn.tuning.scratch import scratch_folder
+from tvm_gnn.tuning.task import Task
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +56,27 @@ def test_folder_of_a_killed_run_goes_and_of_a_live_one_stays(own_temp: Path) -> 
         for run in runs:
             run.kill()
             run.communicate()
+
+
+@pytest.mark.parametrize("make", [lambda path: None, Path.touch])
+def test_no_folder_for_temporary_files_is_told(
+    own_temp: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    make(own_temp / "temp")
+    monkeypatch.setattr("tempfile.tempdir", str(own_temp / "temp"))
+    with pytest.raises(TuneError, match=rf"^{own_temp}/temp: must be .*set TMPDIR"), scratch_folder():
+        pass
+
+
+def test_errors_of_the_run_itself_pass(own_temp: Path) -> None:
+    with pytest.raises(OSError, match=r"^mine$"), scratch_folder():
+        raise OSError("mine")
+
+
+def test_a_disk_too_small_for_the_workload_is_told(task: Task, own_temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(file: Path, array: object) -> None:
+        raise OSError("65536 requested and 36832 written")
+
+    monkeypatch.setattr("numpy.save", save)
+    with pytest.raises(TuneError, match=rf"^{own_temp}: must be .* written in part only: 65536 .*set TMPDIR"):
+        workload.write(task, own_temp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 
 import tvm_gnn
 from tvm_gnn import Graph, datasets
+from tvm_gnn.cache import ArtifactStore, RecordLog
 from tvm_gnn.compile import artifact_store, record_log
-from tvm_gnn.errors import DependencyError, InputError, InputTypeError, TuneError
+from tvm_gnn.errors import ArtifactError, DependencyError, InputError, InputTypeError, RecordError, TuneError
 from tvm_gnn.templates.space import Decisions
 from tvm_gnn.tuning import search, tuner
 from tvm_gnn.tuning.builder import BuildResult
+from tvm_gnn.tuning.cost_model import CostModel
 from tvm_gnn.tuning.report import Silent, TrialEvent, TuneReport
 from tvm_gnn.tuning.runner import RunResult
 from tvm_gnn.tuning.search import frozen
@@ -143,7 +146,7 @@ def test_report_records_and_artifact_agree(machine: Machine, karate: Graph, wide
     assert {record.task_digest for record in log.records} == {wide.key.digest}
     assert {record.graph["exact"] for record in log.records} == {karate.signature.exact}
     assert [record.trial for record in log.records] == list(range(40))
-    assert {record.extra["default_s"] for record in log.records} == {machine.seconds(default)}
+    assert {record.default_s for record in log.records} == {machine.seconds(default)}
 
     artifact = artifact_store().lookup(wide.key, karate.signature.exact)
     assert artifact is not None
@@ -335,6 +338,54 @@ def test_record_of_an_illegal_schedule_is_passed_over(machine: Machine, karate: 
     assert (report.trials["measured"], report.trials["reused"]) == (1, 7)
 
 
+def elsewhere(record: dict[str, Any], **graph: Any) -> dict[str, Any]:
+    """The record, of another graph."""
+    return {**record, "graph": {**record["graph"], "exact": "f" * 32, **graph}}
+
+
+def features(record: dict[str, Any], value: object) -> dict[str, Any]:
+    return dict.fromkeys(record["graph"]["features"], value)
+
+
+MALFORMED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "default's time is text": lambda r: {**r, "default_s": "x"},
+    "default's time is huge": lambda r: {**r, "default_s": 1e308},
+    "time is tiny": lambda r: {**r, "timings_s": [5e-324]},
+    "features are text": lambda r: {**r, "graph": {**r["graph"], "features": features(r, "x")}},
+    "elsewhere, features are text": lambda r: elsewhere(r, features=features(r, "x")),
+    "elsewhere, features are null": lambda r: elsewhere(r, features=features(r, None)),
+    "elsewhere, features are huge": lambda r: elsewhere(r, features=features(r, 1e308)),
+    "elsewhere, no features": lambda r: elsewhere(r, features={}),
+    "elsewhere, other features": lambda r: elsewhere(r, features={"nnz": 1.0}),
+    "elsewhere, default's time is huge": lambda r: {**elsewhere(r), "default_s": 1e308, "timings_s": [1e-308]},
+}
+ODD: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "elsewhere, an empty graph": lambda r: elsewhere(r, num_dst=0, num_src=0, num_edges=0),
+    "elsewhere, a graph of any size": lambda r: elsewhere(r, num_dst=2**63 - 1, num_src=2**63 - 1, num_edges=2**63 - 1),
+    "elsewhere, the longest and the shortest time": lambda r: {**elsewhere(r), "default_s": 1e5, "timings_s": [1e-9]},
+    "elsewhere, other decisions": lambda r: {**elsewhere(r), "decisions": {"a": 1}},
+    "elsewhere, decisions are text": lambda r: {**elsewhere(r), "decisions": dict.fromkeys(r["decisions"], "8")},
+    "elsewhere, decisions are true": lambda r: {**elsewhere(r), "decisions": dict.fromkeys(r["decisions"], True)},
+    "decisions are true": lambda r: {**r, "decisions": {**r["decisions"], "parts": True}},
+}
+
+
+@pytest.mark.parametrize("change", [*MALFORMED.values(), *ODD.values()], ids=[*MALFORMED, *ODD])
+def test_no_record_ends_a_run_and_malformed_ones_are_told(
+    machine: Machine, karate: Graph, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    tune(karate, trials=8)
+    lines = record_log().path.read_text().splitlines()
+    changed = [json.dumps(change(json.loads(line))) for line in lines]
+    record_log().path.write_text("\n".join(lines + changed) + "\n")
+    report = tune(karate, trials=12)
+    assert (report.trials["measured"], report.trials["reused"]) == (4, 8)
+    assert report.speedup >= 1.0
+    assert [warning.split(": 8 ")[0] for warning in report.warnings] == (
+        [str(record_log().path)] if change in MALFORMED.values() else []
+    )
+
+
 def test_interrupt_keeps_what_was_found(machine: Machine, karate: Graph, wide: Task) -> None:
     def run(choice: Decisions) -> None:
         if len(machine.trials) == 10:
@@ -349,6 +400,28 @@ def test_interrupt_keeps_what_was_found(machine: Machine, karate: Graph, wide: T
     assert machine.seconds(report.decisions) == min(map(machine.seconds, machine.trials[:9]))
     machine.run = lambda choice: None
     assert tune(karate, trials=40).trials["measured"] == 31
+
+
+def test_a_default_that_does_not_build_any_more_is_told_with_the_reason(machine: Machine, karate: Graph) -> None:
+    tune(karate, trials=8)
+    machine.trials.clear()
+    machine.build = lambda code: BuildResult(None, "link: gcc said no", "build_error")
+    with pytest.raises(TuneError, match=r"default schedule cannot be built \(link: gcc said no\)"):
+        tune(karate, trials=40)
+    assert len(record_log().read().records) == 8  # what did not build for want of a compiler is no finding
+    machine.build = lambda code: BuildResult(None, "compiler: none", "build_error", missing_dependency=True)
+    with pytest.raises(DependencyError, match="compiler: none"):
+        tune(karate, trials=40)
+
+
+def test_a_default_that_does_not_run_any_more_is_told_with_the_reason(
+    machine: Machine, karate: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = RunResult(status="crash", reason="run: killed by SIGSEGV")
+    monkeypatch.setattr(FakeRunner, "compare", lambda runner, candidates: failure)
+    machine.run = lambda choice: failure if machine.trials.count(choice) > 1 else None
+    with pytest.raises(TuneError, match=r"failed in the final comparison \(crash: run: killed by SIGSEGV\)"):
+        tune(karate, trials=8)
 
 
 def test_interrupt_before_the_default_was_measured_stores_nothing(machine: Machine, karate: Graph) -> None:
@@ -390,29 +463,50 @@ def test_same_seed_tries_the_same_schedules(machine: Machine, karate: Graph) -> 
     assert runs[0] != runs[2]
 
 
-def test_unwritable_stores_are_warnings(
-    machine: Machine, karate: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["TVM_GNN_CACHE", "TVM_GNN_LOGS"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_search(
+    machine: Machine, karate: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setenv("TVM_GNN_CACHE", str(tmp_path / "file" / "cache"))
-    monkeypatch.setenv("TVM_GNN_LOGS", str(tmp_path / "file" / "logs"))
+    monkeypatch.setenv(place, str(tmp_path / "file" / "inside"))
+    with pytest.raises(
+        InputError, match=rf"^{tmp_path}/file/inside.* must be a writable .*Not a directory.*set {place}"
+    ):
+        tune(karate)
+    assert machine.trials == []
+    assert (tmp_path / "file").read_text() == "not a folder"
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_a_log_that_is_no_file_is_refused_before_the_search(
+    machine: Machine, karate: Graph, make: Callable[[Path], None]
+) -> None:
+    record_log().path.parent.mkdir(parents=True)
+    make(record_log().path)
+    with pytest.raises(InputError, match=r"trials.jsonl: must be a writable file"):
+        tune(karate)
+    assert machine.trials == []
+
+
+def test_stores_that_fail_later_are_warnings(machine: Machine, karate: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(error: type[Exception]) -> Callable[..., None]:
+        def refuse(*_: object, **__: object) -> None:
+            raise error("the disk is full")
+
+        return refuse
+
+    monkeypatch.setattr(RecordLog, "append", fail(RecordError))
+    monkeypatch.setattr(ArtifactStore, "publish", fail(ArtifactError))
+    monkeypatch.setattr(CostModel, "save", fail(OSError))
     report = tune(karate)
     assert report.trials["valid"] == 40
     assert report.speedup > 1.0
     assert report.artifact is None
-    text = "\n".join(report.warnings)
-    for part in ("records are not kept", "the artifact is not kept", "the cost model is not kept"):
-        assert text.count(part) == 1
-    assert (tmp_path / "file").read_text() == "not a folder"
-
-
-def test_unwritable_log_alone(machine: Machine, karate: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "logs" / "trials.jsonl").mkdir(parents=True)
-    monkeypatch.setenv("TVM_GNN_LOGS", str(tmp_path / "logs"))
-    report = tune(karate, trials=8)
-    assert report.artifact is not None
-    assert any("earlier records are not used" in warning for warning in report.warnings)
-    assert sum("records are not kept" in warning for warning in report.warnings) == 1
+    assert [warning.removesuffix(" is not kept: the disk is full") for warning in report.warnings[1:]] == [
+        "the artifact",
+        "the cost model",
+    ]
+    assert report.warnings[0] == "records are not kept: the disk is full"
 
 
 def test_list_of_operators_shares_the_time(machine: Machine, karate: Graph) -> None:

@@ -91,11 +91,14 @@ def test_answers_may_exceed_a_pipe(worker: Worker) -> None:
     assert echo(worker)["value"] == 1
 
 
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL"])
-def test_death_by_signal_is_named_and_survived(worker: Worker, name: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(signal.SIGSEGV, "SIGSEGV"), (signal.SIGABRT, "SIGABRT"), (signal.SIGKILL, "SIGKILL"), (40, "signal 40")],
+)
+def test_death_by_signal_is_named_and_survived(worker: Worker, number: int, name: str) -> None:
     pid = echo(worker)["pid"]
     with pytest.raises(WorkerDied, match=f"killed by {name}"):
-        worker.request({"do": "signal", "number": signal.Signals[name]}, PATIENCE_S)
+        worker.request({"do": "signal", "number": number}, PATIENCE_S)
     answer = echo(worker, "again")
     assert answer["value"] == "again"
     assert answer["pid"] != pid
@@ -154,13 +157,14 @@ def test_an_answer_nobody_came_for_is_not_given_to_the_next_request(worker: Work
 def test_a_request_interrupted_half_way_is_not_completed_by_the_next(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    echo(worker)
+    assert worker._process.stdin is not None
+    descriptor = worker._process.stdin.fileno()
+
     def write_half(data: bytes) -> None:
-        os.write(pipe.fileno(), data[: len(data) // 2])
+        os.write(descriptor, data[: len(data) // 2])
         raise KeyboardInterrupt
 
-    echo(worker)
-    pipe = worker._process.stdin
-    assert pipe is not None
     monkeypatch.setattr(worker._process, "stdin", Pipe(write_half))
     with pytest.raises(KeyboardInterrupt):
         worker.send({"do": "echo", "value": "old"})

@@ -19,6 +19,7 @@ from .fields import (
     graph_fields,
     integer,
     json_object,
+    measured_fields,
     nonempty_text,
     parse_object,
     utc_now,
@@ -61,8 +62,8 @@ class Artifact:
         The schedule's decisions.
     launch : dict of str to int
         Parameters that the kernel takes at run time.
-    measured : dict
-        best_ms, default_ms, speedup and the like, or empty.
+    measured : dict of str to float
+        best_ms, default_ms, speedup and the like, or empty; positive numbers.
     created : str
         ISO 8601, UTC.
     extra : dict
@@ -112,7 +113,7 @@ def describe(artifact: Artifact) -> JsonObject:
         "graph": None if artifact.graph is None else graph_fields(artifact.graph, "graph", InputError),
         "decisions": decision_fields(artifact.decisions, "decisions", InputError),
         "launch": _launch(artifact.launch, "launch", InputError),
-        "measured": json_object(artifact.measured, "measured", InputError),
+        "measured": measured_fields(artifact.measured, "measured", InputError),
         "created": utc_time(artifact.created, "created", InputError),
         "extra": json_object(artifact.extra, "extra", InputError),
     }
@@ -149,7 +150,7 @@ def read_manifest(data: bytes, folder: Path) -> tuple[Artifact, dict[str, FileSe
         graph=None if graph is None else graph_fields(graph, "manifest.graph", ArtifactError),
         decisions=decision_fields(content.get("decisions"), "manifest.decisions", ArtifactError),
         launch=_launch(content.get("launch"), "manifest.launch", ArtifactError),
-        measured=json_object(content.get("measured"), "manifest.measured", ArtifactError),
+        measured=measured_fields(content.get("measured"), "manifest.measured", ArtifactError),
         created=utc_time(content.get("created"), "manifest.created", ArtifactError),
         extra=json_object(content.get("extra"), "manifest.extra", ArtifactError),
     )

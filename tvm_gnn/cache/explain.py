@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from .artifact import Artifact
 from .key import TaskKey
-from .lookup import Distance, Features, Level, find, finite_distance
+from .lookup import Distance, Features, Level, find_silently, finite_distance
 from .store import ArtifactStore, Problem
 
 
@@ -95,7 +95,7 @@ class Explanation:
         return [
             f"served from: {self.level}" + (f" ({self.served})" if self.served else ""),
             *(f"close: {neighbour.line()}" for neighbour in self.neighbours),
-            *(f"damaged: {path}: {reason}" for path, reason in self.problems),
+            *(f"damaged: {path} is not served: {reason}" for path, reason in self.problems),
         ]
 
 
@@ -119,14 +119,14 @@ def explain(
 
     Notes
     -----
-    Lists the whole store, so it is for people, not for the way to a kernel.
+    Reads the whole store, so it is for people, not for the way to a kernel.
     """
     here = features or {}
-    found = find(store, key, exact, bucket, here, distance or _equally_far)
+    found = find_silently(store, key, exact, bucket, here, distance or _equally_far)
     served = found[0].path if found else None
     neighbours = [
         _neighbour(artifact, key, exact, bucket, finite_distance(distance, here, artifact) if distance else math.inf)
-        for artifact in store.entries(checksums=False)
+        for artifact in store.entries()
         if artifact.path != served
     ]
     neighbours.sort(key=_closeness)

@@ -22,6 +22,9 @@ ErrorClass: TypeAlias = type[TvmGnnError]
 
 # Far deeper than any trace, and far from Python's and orjson's own recursion limits, which would be unnamed errors.
 MAX_DEPTH = 64
+# Times outside are no measurement of a kernel, and arithmetic with them overflows.
+LEAST_TIME_S = 1e-9
+MOST_TIME_S = 1e5
 
 
 def parse_object(data: bytes, what: str, error: ErrorClass) -> JsonObject:
@@ -88,6 +91,21 @@ def integer(value: object, what: str, error: ErrorClass, minimum: int | None = N
     return _integer(int(value), what, error)
 
 
+def number(value: object, what: str, error: ErrorClass, least: float = -math.inf, most: float = math.inf) -> float:
+    """A finite number, not a bool, of at least `least` and at most `most`."""
+    copy = plain(value, what, error)
+    if isinstance(copy, bool) or not isinstance(copy, int | float):
+        raise error(f"{what}: must be a number (got {reprlib.repr(copy)}).")
+    if not least <= copy <= most:
+        raise error(f"{what}: must be between {least:g} and {most:g} (got {reprlib.repr(copy)}).")
+    return float(copy)
+
+
+def time_s(value: object, what: str, error: ErrorClass) -> float:
+    """Seconds that a kernel may take."""
+    return number(value, what, error, LEAST_TIME_S, MOST_TIME_S)
+
+
 def graph_fields(value: object, what: str, error: ErrorClass) -> JsonObject:
     """What is stored of a graph: name, exact, bucket, features, num_dst, num_src, num_edges; more is kept."""
     graph = json_object(value, what, error)
@@ -95,8 +113,18 @@ def graph_fields(value: object, what: str, error: ErrorClass) -> JsonObject:
         nonempty_text(graph.get(name), f"{what}.{name}", error)
     for name in ("num_dst", "num_src", "num_edges"):
         integer(graph.get(name), f"{what}.{name}", error, minimum=0)
-    json_object(graph.get("features"), f"{what}.features", error)
+    for name, feature in json_object(graph.get("features"), f"{what}.features", error).items():
+        number(feature, f"{what}.features.{name}", error)
     return graph
+
+
+def measured_fields(value: object, what: str, error: ErrorClass) -> JsonObject:
+    """What was measured, by name: milliseconds of a kernel and ratios of them."""
+    measured = json_object(value, what, error)
+    return {
+        name: number(figure, f"{what}.{name}", error, 1e3 * LEAST_TIME_S, 1e3 * MOST_TIME_S)
+        for name, figure in measured.items()
+    }
 
 
 def decision_fields(value: object, what: str, error: ErrorClass) -> Decisions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -37,8 +38,27 @@ def find(
 
     Notes
     -----
-    Within a level the smallest distance wins, then the newest. A damaged candidate is passed over.
+    Within a level the smallest distance wins, then the newest. A damaged candidate is passed over with a
+    `RuntimeWarning`.
     """
+    found = find_silently(store, key, exact, bucket, features, distance)
+    level = found[1] if found else "default"
+    problems = {path: reason for path, reason in store.problems if key.digest in (path.name, path.parent.name)}
+    for path, reason in problems.items():
+        if path.parent not in problems:  # else all of the task is
+            warnings.warn(
+                f"artifact {path}: damaged ({reason.rstrip('.')}), served from {level} instead. "
+                "Tune again or remove it.",
+                RuntimeWarning,
+                stacklevel=4,  # who called `tvm_gnn.load`
+            )
+    return found
+
+
+def find_silently(
+    store: ArtifactStore, key: TaskKey, exact: str, bucket: str, features: Features, distance: Distance
+) -> tuple[Artifact, Level] | None:
+    """`find` without a warning: what is damaged is in the store's `problems`."""
     artifact = store.lookup(key, exact)
     if artifact:
         return artifact, "exact"

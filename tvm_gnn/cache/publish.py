@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -88,6 +89,16 @@ def install(prepared: Path, pointer: Path, entry: Path, version: str) -> None:
         raise
 
 
+def check_place(entry: Path) -> None:
+    """Raise as `install` would where a folder that the entry goes into is not ours or cannot be written."""
+    for folder in (entry.parent, entry):
+        with suppress(FileNotFoundError):
+            status = folder.lstat()
+            _check_owner(folder, status)
+            if stat.S_ISDIR(status.st_mode):
+                os.rmdir(tempfile.mkdtemp(dir=folder))
+
+
 def prune(entry: Path, keep: set[str]) -> None:
     """Remove the versions of an entry that were replaced, or never became current, more than `RETIRED_KEPT_S` ago."""
     oldest_s = time.time() - RETIRED_KEPT_S
@@ -138,13 +149,17 @@ def _own_folder(folder: Path, aside: Path) -> None:
     """Make sure of a real, private folder; a link or file in its place is moved to `aside`."""
     with suppress(FileNotFoundError):
         status = folder.lstat()
-        if status.st_uid not in (0, os.geteuid()):
-            raise ArtifactError(f"{folder}: must be owned by this user or root (got uid {status.st_uid}). Remove it.")
+        _check_owner(folder, status)
         if not stat.S_ISDIR(status.st_mode):
             os.rename(folder, aside / secrets.token_hex(4))
         elif status.st_mode & stat.S_IWOTH:
             folder.chmod(0o700)
     folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _check_owner(folder: Path, status: os.stat_result) -> None:
+    if status.st_uid not in (0, os.geteuid()):
+        raise ArtifactError(f"{folder}: must be owned by this user or root (got uid {status.st_uid}). Remove it.")
 
 
 def _copy(source: Path, target: Path) -> FileSeal:

@@ -20,6 +20,7 @@ from .fields import (
     nonempty_text,
     parse_object,
     plain,
+    time_s,
     utc_now,
     utc_time,
 )
@@ -47,7 +48,7 @@ class Record:
     environment : dict
         Machine and versions.
     timings_s : list of float
-        Every measured time, seconds; not empty exactly when `status` is ``"ok"``.
+        Every measured time, seconds in [1e-9, 1e5]; not empty exactly when `status` is ``"ok"``.
     status : str
         ok, wrong, crash, timeout, build_error or interrupted.
     reason : str or None
@@ -58,6 +59,8 @@ class Record:
         ISO 8601, UTC.
     seed, trial : int or None
         Seed of the search and number of the trial in it.
+    default_s : float or None
+        Seconds per call of the default schedule, measured in turn with this one where that was possible.
     extra : dict
         Fields this version does not know, written back as they came.
 
@@ -78,6 +81,7 @@ class Record:
     created: str = field(default_factory=utc_now)
     seed: int | None = None
     trial: int | None = None
+    default_s: float | None = None
     extra: JsonObject = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -93,6 +97,7 @@ class Record:
             "created": utc_time(self.created, "record.created", RecordError),
             "seed": None if self.seed is None else integer(self.seed, "record.seed", RecordError),
             "trial": None if self.trial is None else integer(self.trial, "record.trial", RecordError, minimum=0),
+            "default_s": None if self.default_s is None else time_s(self.default_s, "record.default_s", RecordError),
             "extra": json_object(self.extra, "record.extra", RecordError),
         }.items():
             object.__setattr__(self, name, value)
@@ -116,6 +121,7 @@ class Record:
         data = parse_object(line, "record", RecordError)
         # A newer schema may have other fields, so it is named before any of them is missed.
         _check_schema(data.get("schema"))
+        data.setdefault("default_s", None)
         if missing := sorted(_WRITTEN.difference(data)):
             raise RecordError(f"record: must have every field of schema {SCHEMA} (got none of {', '.join(missing)}).")
         known = {name: data.pop(name) for name in _WRITTEN}
@@ -157,11 +163,7 @@ def _task_parts(task: Mapping[str, str]) -> dict[str, str]:
 def _timings(timings_s: object) -> list[float]:
     if not isinstance(timings_s, list | tuple):
         raise RecordError(f"record.timings_s: must be a list of seconds (got {type(timings_s).__name__}).")
-    plain_s = plain(timings_s, "record.timings_s", RecordError)
-    for time_s in plain_s:
-        if isinstance(time_s, bool) or not isinstance(time_s, int | float) or time_s <= 0:
-            raise RecordError(f"record.timings_s: must be positive seconds (got {reprlib.repr(time_s)}).")
-    return [float(time_s) for time_s in plain_s]
+    return [time_s(each, "record.timings_s", RecordError) for each in timings_s]
 
 
 def _trace(trace: object) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -38,7 +39,7 @@ class ReadResult:
 class RecordLog:
     """An append-only log of tuning records.
 
-    Nothing is opened or created before the first `append`.
+    Nothing is opened or created before the first `append` or `check_writable`.
 
     Parameters
     ----------
@@ -68,20 +69,13 @@ class RecordLog:
             raise RecordError(
                 f"record: must fit a line of {MAX_LINE_BYTES} bytes (got {len(line)}). Shorten its trace."
             )
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
-            try:
-                with kernel_lock(descriptor) as held:
-                    _append_line(descriptor, line, held, fsync)
-            finally:
-                os.close(descriptor)
-        except OSError as cause:
-            reason = cause.strerror or str(cause)
-            raise RecordError(
-                f"{self.path}: must be a writable file on a disk with free space (got: {reason}). "
-                "Free space or set TVM_GNN_LOGS to another folder."
-            ) from cause
+        with self._opened_to_append() as descriptor, kernel_lock(descriptor) as held:
+            _append_line(descriptor, line, held, fsync)
+
+    def check_writable(self) -> None:
+        """Raise `RecordError` where `append` would for want of a file that can be written; makes an empty one."""
+        with self._opened_to_append():
+            pass
 
     def read(self) -> ReadResult:
         """All records; a missing file is an empty log.
@@ -111,7 +105,7 @@ class RecordLog:
     def scan(self, damaged: list[Damage]) -> Iterator[Record]:
         """Records one by one, in constant memory; lines that are none are added to `damaged` on the way."""
         try:
-            with self.path.open("rb") as file:
+            with os.fdopen(_open_file(self.path, os.O_RDONLY), "rb") as file:
                 for number, line in _lines(file, _settled_size(file)):
                     if line is None:
                         damaged.append(Damage(number, f"line: must be at most {MAX_LINE_BYTES} bytes."))
@@ -127,6 +121,31 @@ class RecordLog:
         except OSError as cause:
             reason = cause.strerror or str(cause)
             raise RecordError(f"{self.path}: must be a readable file (got: {reason}).") from cause
+
+    @contextmanager
+    def _opened_to_append(self) -> Iterator[int]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = _open_file(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+        except OSError as cause:
+            reason = cause.strerror or str(cause)
+            raise RecordError(
+                f"{self.path}: must be a writable file on a disk with free space (got: {reason}). "
+                "Free space or set TVM_GNN_LOGS to another folder."
+            ) from cause
+
+
+def _open_file(path: Path, flags: int) -> int:
+    # Without NONBLOCK a FIFO would be waited for until somebody writes to it.
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return descriptor
 
 
 def _append_line(descriptor: int, line: bytes, held: bool, fsync: bool) -> None:

@@ -20,13 +20,15 @@ from .artifact import Artifact, file_name, safe_name
 from .fields import Decisions, JsonObject, utc_now
 from .key import TaskKey
 from .locks import kernel_lock
-from .publish import CURRENT_NAME, install, prune, workspace, write_file, write_version
+from .publish import CURRENT_NAME, check_place, install, prune, workspace, write_file, write_version
 from .verify import load_version, read_text
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _MAX_POINTER_BYTES = 256
 # Readers look again when the entry was replaced under them; a writer would have to win this often in a row.
 _READ_ATTEMPTS = 8
+# About a kernel's library: a full disk often takes a small file still.
+_TRIAL_BYTES = 2**16
 
 
 class Problem(NamedTuple):
@@ -39,7 +41,7 @@ class Problem(NamedTuple):
 class ArtifactStore:
     """Artifacts under a folder that many processes share, with a kernel lock between writers and none for readers.
 
-    Nothing is created before the first `publish`; a missing or unreadable root is an empty store.
+    Nothing is created before the first `publish` or `check_writable`; a missing root is an empty store.
 
     Parameters
     ----------
@@ -111,6 +113,13 @@ class ArtifactStore:
         self._problems.pop(entry, None)
         return published
 
+    def check_writable(self, key: TaskKey, entry_name: str) -> None:
+        """Raise `ArtifactError` where `publish` would for want of a place that can be written; leaves no files."""
+        entry = self._entry(key, entry_name)
+        with self._writing(), workspace(self._versions_root) as folder:
+            write_file(folder / "trial", bytes(_TRIAL_BYTES))
+            check_place(entry)
+
     def lookup(self, key: TaskKey, exact: str) -> Artifact | None:
         """The entry of this name, fully verified; None when there is none or it is damaged (see `problems`).
 
@@ -122,10 +131,14 @@ class ArtifactStore:
         """All entries, or those of one task, by name; damaged ones are left out and reported in `problems`.
 
         With `checksums` False the files' bytes are not read: pass what is to be loaded to `verify`.
+
+        Raises
+        ------
+        ArtifactError
+            The store's folder exists and cannot be read. That of a task is reported in `problems`.
         """
-        tasks = [key.digest] if key else [name for name in _names(self._versions_root) if _DIGEST.fullmatch(name)]
-        folders = [self._versions_root / task for task in tasks]
-        found = (self._load(folder / name, checksums=checksums) for folder in folders for name in _names(folder))
+        tasks = [key.digest] if key else self._tasks()
+        found = (self._load(entry, checksums=checksums) for task in tasks for entry in self._entries_of(task))
         return [artifact for artifact in found if artifact]
 
     def verify(self, artifact: Artifact) -> None:
@@ -174,13 +187,37 @@ class ArtifactStore:
     def _entry(self, key: TaskKey, entry_name: str) -> Path:
         return self._versions_root / key.digest / safe_name(entry_name, "entry_name", InputError)
 
+    def _tasks(self) -> list[str]:
+        try:
+            names = _names(self._versions_root)
+        except OSError as cause:
+            raise ArtifactError(
+                f"{self.root}: must be a readable folder (got: {cause.strerror or cause}). "
+                "Change its mode or set TVM_GNN_CACHE to another folder."
+            ) from cause
+        return [name for name in names if _DIGEST.fullmatch(name)]
+
+    def _entries_of(self, task: str) -> list[Path]:
+        folder = self._versions_root / task
+        try:
+            return [folder / name for name in _names(folder)]
+        except NotADirectoryError:
+            return []
+        except OSError as cause:
+            self._problems[folder] = _unreadable(cause)
+            return []
+
     def _load(self, entry: Path, *, checksums: bool = True) -> Artifact | None:
         try:
             artifact = _load_current(entry, checksums)
-        except (ArtifactError, OSError) as cause:
+        except ArtifactError as cause:
             self._problems[entry] = str(cause)
             return None
-        self._problems.pop(entry, None)
+        except OSError as cause:
+            self._problems[entry] = _unreadable(cause)
+            return None
+        if checksums:  # a lookup may have found what a listing does not look for
+            self._problems.pop(entry, None)
         return artifact
 
     def _install(self, folder: Path, entry: Path, version: str) -> None:
@@ -246,8 +283,12 @@ def _current_or_none(entry: Path) -> str | None:
         return None
 
 
+def _unreadable(cause: OSError) -> str:
+    return f"{cause.filename}: must be readable (got: {cause.strerror or cause})."
+
+
 def _names(folder: Path) -> list[str]:
     try:
         return sorted(os.listdir(folder))
-    except OSError:
+    except FileNotFoundError:
         return []

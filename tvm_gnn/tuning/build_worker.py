@@ -41,7 +41,3 @@ def build(spec: dict[str, Any], target: CpuTarget, library: Path) -> None:
         parse_op(spec["op"]), spec["feat"], spec["dtype"], spec["index_dtype"], spec["edge_order"], spec["code"]
     )
     build_library(module, target, library)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,6 +15,7 @@ from ..errors import BuildError, DependencyError
 from ..toolchain.importing import require_tvm
 from ..toolchain.link import linker
 from ..toolchain.target import CpuTarget
+from ..toolchain.temporary import full_disk_hint
 from .worker import Worker, WorkerDied, WorkerTimeout
 
 BUILD_TIMEOUT_S = 60.0
@@ -42,8 +43,8 @@ class Builder:
 
     Raises
     ------
-    DependencyError
-        TVM or a compiler is missing.
+    DependencyError, InputError
+        TVM or a compiler is missing, or ``CC`` names none.
     """
 
     def __init__(self, target: CpuTarget, folder: Path, workers: int) -> None:
@@ -61,16 +62,16 @@ class Builder:
         pending = {name: spec for name, spec in zip(names, specs, strict=True) if name not in self._done}
         jobs = iter(pending.items())
         running: list[tuple[Worker, str]] = []
-        for worker in self._workers:
-            running += self._next(worker, jobs)
         try:
+            for worker in self._workers:
+                running += self._next(worker, jobs)
             while running:
                 worker, name = running[0]
                 self._done[name] = self._collect(worker, timeout_s)
                 running = running[1:] + self._next(worker, jobs)
         except KeyboardInterrupt:
-            for worker, _ in running:
-                worker.kill()  # so that no late answer is taken for that to a later request
+            for worker in self._workers:
+                worker.kill()  # what they build is not waited for, and would disturb what is measured next
             raise
         return [self._done[name] for name in names]
 
@@ -92,7 +93,7 @@ class Builder:
         except WorkerTimeout as error:
             return BuildResult(None, f"build: {error}", "timeout")
         except WorkerDied as error:
-            return BuildResult(None, f"build: {error}", "crash")
+            return BuildResult(None, f"build: {error}{full_disk_hint(self._folder)}", "crash")
         if "error" in answer:
             return BuildResult(None, answer["error"], "build_error", answer["kind"] == "DependencyError")
         return BuildResult(Path(answer["library"]))
@@ -103,8 +104,8 @@ def build_once(spec: dict[str, Any], target: CpuTarget, folder: Path) -> Path:
 
     Raises
     ------
-    DependencyError
-        TVM or a compiler is missing.
+    DependencyError, InputError
+        TVM or a compiler is missing, or ``CC`` names none.
     BuildError
         The build failed.
     """

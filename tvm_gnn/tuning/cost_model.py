@@ -146,8 +146,8 @@ class CostModel:
             stamp, _, trees = path.read_bytes().partition(b"\n")
         except OSError:
             return False
-        # The checksum comes first: on damaged trees xgboost ends the process.
-        if stamp != _stamp(self._task, trees):
+        # Checked first: on damaged trees, and on none at all, xgboost ends the process.
+        if not trees or stamp != _stamp(self._task, trees):
             return False
         xgboost = import_xgboost()
         try:

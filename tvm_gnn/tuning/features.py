@@ -17,11 +17,20 @@ from .task import Task
 
 # Bump when the meaning of a column changes: a stored model must not be fed other columns.
 FEATURES_VERSION = 1
+# They are log2 of what a computer can count, or shares.
+_LARGEST_FEATURE = 64.0
 
 
 def feature_names(task: Task) -> list[str]:
     """Names of the columns, in order."""
     return [*_context(task, task.graph_fields), *_schedule(task, task.graph_fields, task.space.default)]
+
+
+def has_features(task: Task, graph: Mapping[str, Any]) -> bool:
+    """Whether a stored graph has the features of this version, of plausible size, so that its records can teach."""
+    features = graph["features"]
+    names = task.graph_fields["features"].keys()
+    return features.keys() == names and all(abs(value) <= _LARGEST_FEATURE for value in features.values())
 
 
 def feature_matrix(task: Task, graph: Mapping[str, Any], choices: list[Decisions]) -> npt.NDArray[np.float32]:

@@ -30,27 +30,23 @@ class Final:
         return self.default_ms / self.best_ms
 
 
-def pick_winner(candidates: list[tuple[Decisions, Path]], task: Task, runner: Runner) -> Final | None:
-    """Compare `candidates`, the default first; None when the default is not there or cannot be measured any more.
+def pick_winner(candidates: list[tuple[Decisions, Path]], task: Task, runner: Runner) -> Final | RunResult:
+    """Compare `candidates`, the default first; the failure of the default when it cannot be measured any more.
 
     Another finalist that fails now (it was right before) is left out and the rest is compared again.
     """
-    while candidates and candidates[0][0] == task.space.default:
+    while True:
         times = runner.compare([(library, task.launch(choice)) for choice, library in candidates])
         if not isinstance(times, RunResult):
             return _decide(candidates, times)
         if len(candidates) == 1:
-            return None
-        candidates = _without_failing(candidates, task, runner)
-    return None
-
-
-def _without_failing(
-    candidates: list[tuple[Decisions, Path]], task: Task, runner: Runner
-) -> list[tuple[Decisions, Path]]:
-    sound = [entry for entry in candidates if runner.run(entry[1], task.launch(entry[0])).status == "ok"]
-    # All are fine one by one and fail together: nothing but the default is to be trusted.
-    return sound if len(sound) < len(candidates) else candidates[:1]
+            return times
+        runs = [runner.run(library, task.launch(choice)) for choice, library in candidates]
+        if runs[0].status != "ok":
+            return runs[0]
+        sound = [entry for entry, run in zip(candidates, runs, strict=True) if run.status == "ok"]
+        # All are fine one by one and fail together: nothing but the default is to be trusted.
+        candidates = sound if len(sound) < len(candidates) else candidates[:1]
 
 
 def _decide(candidates: list[tuple[Decisions, Path]], times: list[list[float]]) -> Final:

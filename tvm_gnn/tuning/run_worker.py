@@ -46,7 +46,3 @@ def handle(request: dict[str, Any], workload: Workload, output: Output) -> dict[
 
 def _candidate(described: dict[str, Any], workload: Workload, output: Output) -> Candidate:
     return Candidate(workload, output, Path(described["library"]), described["launch"])
-
-
-if __name__ == "__main__":
-    main()

@@ -7,8 +7,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from ..errors import TuneError
+from ..toolchain.temporary import temporary_files
 
 _PREFIX = "tvm_gnn-tune-"
 _LOCK = "in-use"
@@ -20,15 +23,20 @@ def scratch_folder() -> Iterator[Path]:
 
     A run holds a kernel lock in its folder. The lock dies with the process, so a folder whose lock is free belongs to
     nobody, whatever process numbers mean in other containers on the same disk.
+
+    Raises
+    ------
+    TuneError
+        There is no folder for temporary files, or it cannot be written.
     """
-    _remove_abandoned()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
-        lock = os.open(Path(name, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
+    with ExitStack() as stack:
+        with temporary_files(TuneError):
+            _remove_abandoned()
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX)))
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            stack.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield Path(name)
-        finally:
-            os.close(lock)
+        yield folder
 
 
 def _remove_abandoned() -> None:

@@ -19,6 +19,7 @@ from .budget import Budget
 from .builder import Builder, BuildResult
 from .cost_model import CostModel
 from .evolution import trace_json
+from .features import has_features
 from .finals import Final, pick_winner
 from .report import Observer, TrialEvent, TuneReport
 from .runner import RUN_TIMEOUT_S, Runner, RunResult
@@ -108,11 +109,14 @@ class Tuner:
 
         Raises
         ------
+        InputError
+            The store or the log cannot be written, or ``CC`` names no compiler.
         TuneError
-            No candidate was right and measurable, not even the default.
+            No candidate was right and measurable, not even the default, or the temporary folder is full.
         DependencyError
             TVM, xgboost or a compiler is missing.
         """
+        self._check_places()
         with scratch_folder() as folder:
             builder = Builder(self._task.target, folder, workers=self._task.target.threads)
             runner: Runner | None = None
@@ -131,6 +135,14 @@ class Tuner:
                     runner.close()
         return self._report(final, artifact)
 
+    def _check_places(self) -> None:
+        # Before the budget is spent on what could not be kept.
+        try:
+            self._store.check_writable(self._task.key, self._task.graph.signature.exact)
+            self._log.check_writable()
+        except (ArtifactError, RecordError) as error:
+            raise InputError(str(error)) from error
+
     def _search_until_spent(self, builder: Builder, runner: Runner) -> None:
         try:
             if self._progress.default_s is None:
@@ -138,6 +150,8 @@ class Tuner:
             if self._progress.default_s is None:
                 return  # `_compare` says why
             (default,) = builder.build([self._task.code_spec(self._task.space.default)])
+            if default.library is None:
+                return  # nothing else will build either; `_compare` says why
             self._progress.default_library = default.library
             while not self._is_spent():
                 left = self._budget.trials_left(self._progress.reused + self._progress.measured)
@@ -214,20 +228,21 @@ class Tuner:
 
     def _record(self, choice: Decisions, run: RunResult) -> None:
         progress = self._progress
-        record = Record(
-            task=self._task.key.as_dict(),
-            graph=self._task.graph_fields,
-            decisions=choice,
-            trace=self._trace(choice),
-            timings_s=run.timings_s,
-            status=run.status,  # type: ignore[arg-type]
-            reason=run.reason,
-            environment=self._environment,
-            seed=self._seed,
-            trial=progress.reused + progress.measured - 1,
-            extra={"default_s": statistics.median(run.against_s) if run.against_s else progress.default_s},
-        )
+        trace = self._trace(choice)
         try:
+            record = Record(
+                task=self._task.key.as_dict(),
+                graph=self._task.graph_fields,
+                decisions=choice,
+                trace=trace,
+                timings_s=run.timings_s,
+                status=run.status,  # type: ignore[arg-type]
+                reason=run.reason,
+                environment=self._environment,
+                seed=self._seed,
+                trial=progress.reused + progress.measured - 1,
+                default_s=statistics.median(run.against_s) if run.against_s else progress.default_s,
+            )
             self._log.append(record)
         except RecordError as error:
             if not any("records are not kept" in warning for warning in progress.warnings):
@@ -262,7 +277,7 @@ class Tuner:
             time_s = _median_s(record)
             if time_s is not None and default_s is not None:
                 # Relative to the default in the same rounds, as in `_run`.
-                seconds = time_s * default_s / (record.extra.get("default_s") or default_s)
+                seconds = time_s * default_s / (record.default_s or default_s)
                 progress.ok[frozen(record.decisions)] = (record.decisions, seconds)
         default = progress.ok.get(frozen(task.space.default))
         self._learn_from(others[-_MOST_PRIOR_RECORDS:])
@@ -278,24 +293,34 @@ class Tuner:
         self._search.skip([task.space.default, *(record.decisions for record in own.values())])
 
     def _fits(self, record: Record) -> bool:
+        space = self._task.space
         try:
-            self._task.space.check(record.decisions)
+            space.check(record.decisions)
         except ValueError:
             return False
-        return True
+        # True counts as 1 there, but is no number of parts.
+        return all(type(record.decisions[each.name]) is type(each.values[0]) for each in space.decisions)
 
     def _learn_from(self, records: list[Record]) -> None:
-        usable = [record for record in records if record.extra.get("default_s") and self._fits(record)]
-        for exact in dict.fromkeys(record.graph["exact"] for record in usable):
-            of_graph = [record for record in usable if record.graph["exact"] == exact]
+        graphs: dict[str, list[tuple[Record, float]]] = {}
+        featureless = 0
+        for record in records:
+            if not has_features(self._task, record.graph):
+                featureless += 1
+            elif record.default_s is not None and self._fits(record):
+                graphs.setdefault(record.graph["exact"], []).append((record, record.default_s))
+        if featureless:
+            self._progress.warnings.append(
+                f"{self._log.path}: {featureless} records of graphs without this version's features were skipped"
+            )
+        for of_graph in graphs.values():
             speedups = [
-                None if (time_s := _median_s(record)) is None else record.extra["default_s"] / time_s
-                for record in of_graph
+                None if (time_s := _median_s(record)) is None else default_s / time_s for record, default_s in of_graph
             ]
-            self._model.add([record.decisions for record in of_graph], speedups, of_graph[0].graph)
-        if usable:
+            self._model.add([record.decisions for record, _ in of_graph], speedups, of_graph[0][0].graph)
+        if graphs:
             self._model.fit()
-        else:
+        elif self._model_file.is_file():  # a FIFO would be waited for
             self._model.load(self._model_file)
 
     def _compare(self, builder: Builder, runner: Runner) -> Final:
@@ -306,12 +331,20 @@ class Tuner:
             details = "; ".join(progress.warnings) or "interrupted before the default schedule was measured"
             raise TuneError(f"tune: no schedule could be measured ({details}). Nothing was stored.")
         finalists = [default, *(choice for choice in progress.best(FINALISTS) if choice != default)]
-        self._observer.comparing(len(finalists))
         built = builder.build([task.code_spec(choice) for choice in finalists])
+        if built[0].library is None:
+            reason = built[0].error or built[0].status
+            if built[0].missing_dependency:
+                raise DependencyError(reason)
+            raise TuneError(f"tune: the default schedule cannot be built ({reason}). Nothing was stored.")
+        self._observer.comparing(len(finalists))
         ready = [(c, b.library) for c, b in zip(finalists, built, strict=True) if b.library is not None]
         final = pick_winner(ready, task, runner)
-        if final is None:
-            raise TuneError("tune: the default schedule failed in the final comparison. Nothing was stored.")
+        if isinstance(final, RunResult):
+            raise TuneError(
+                f"tune: the default schedule failed in the final comparison ({final.status}: {final.reason}). "
+                "Nothing was stored."
+            )
         return final
 
     def _publish(self, final: Final) -> str | None:

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..errors import TvmGnnError
+from ..toolchain.child import python_command
 
 _PR_SET_PDEATHSIG = 1
 
@@ -28,29 +30,36 @@ class WorkerTimeout(TvmGnnError):
 
 
 class Worker:
-    """One child process running ``python -m <module> <argument>``; started at once, restarted after it died.
+    """One child process running the ``main`` of a module; started at once, restarted after it died.
 
     Parameters
     ----------
     module : str
         A module whose ``main`` calls `serve`.
     argument : str
-        Passed on its command line.
+        Its ``sys.argv[1]``.
     log : Path
         Receives what the process prints.
     """
 
     def __init__(self, module: str, argument: str, log: Path) -> None:
-        self._command = [sys.executable, "-m", module, argument]
+        self._command = python_command(f"import importlib; importlib.import_module({module!r}).main()", argument)
         self._log = log
         self._process = self._start()
         self._buffer = b""
+        self._owes_answer = False
 
     def send(self, request: dict[str, Any]) -> None:
-        """Hand over a request; `receive` gets its answer."""
-        if self._process.poll() is not None:
-            self._process = self._start()
+        """Hand over a request; `receive` gets its answer, and never that to an earlier one.
+
+        An interrupt may come between any two steps of a request. Its answer would be taken for that to the next one,
+        so a process that still owes an answer is not asked again but replaced.
+        """
+        if self._owes_answer or self._process.poll() is not None:
+            self.close()
             self._buffer = b""
+            self._process = self._start()
+        self._owes_answer = True
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -66,10 +75,12 @@ class Worker:
         WorkerDied, WorkerTimeout
         """
         try:
-            return self._receive(timeout_s)
+            answer = self._receive(timeout_s)
         except KeyboardInterrupt:
-            self.kill()  # its answer would be taken for that to the next request
+            self.kill()  # nobody waits for its answer any more
             raise
+        self._owes_answer = False
+        return answer
 
     def _receive(self, timeout_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
@@ -104,26 +115,24 @@ class Worker:
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # of a request that was not flushed
+                    pipe.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # The child must find this very package, also when it was not installed but put on the path.
-        package_root = str(Path(__file__).parents[2])
-        path = os.pathsep.join([package_root, *filter(None, [os.environ.get("PYTHONPATH")])])
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": path},
                 start_new_session=True,  # Ctrl-C is for the parent to handle
             )
 
     def _how_it_died(self) -> str:
         code = self._process.wait()
         if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+            named = {int(each): each.name for each in signal.Signals}
+            return f"killed by {named.get(-code, f'signal {-code}')}"
         last = self._log.read_text(errors="replace").strip().splitlines()[-1:] or ["no message"]
         return f"ended with exit code {code}: {last[0][:300]}"
 

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import TuneError
 from ..graph import Graph
 from ..ops import parse_op
 from ..ops.reference import spmm_reference
 from ..ops.tolerance import rounding_scale
+from ..toolchain.temporary import temporary_files
 from .task import Task
 
 _DESCRIPTION = "workload.json"
@@ -29,6 +31,11 @@ def write(task: Task, folder: Path, seed: int = 0) -> None:
 
     Inputs are small positive integers: sums are exact in float32 in whatever order they are taken, so that one missing
     edge shows even in a row of a million.
+
+    Raises
+    ------
+    TuneError
+        The folder's disk is full.
     """
     graph = task.graph
     rng = np.random.default_rng(seed)
@@ -39,8 +46,6 @@ def write(task: Task, folder: Path, seed: int = 0) -> None:
     arrays[_REFERENCE] = spmm_reference(task.op, graph.indptr, graph.indices, edge_ids, x, w)
     if edge_ids is not None:
         arrays["edge_ids"] = edge_ids
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
     description = {
         "op": task.op.name,
         "feat": int(task.feat),
@@ -49,7 +54,10 @@ def write(task: Task, folder: Path, seed: int = 0) -> None:
         "num_src": graph.num_src,
         "threads": task.target.threads,
     }
-    (folder / _DESCRIPTION).write_text(json.dumps(description))
+    with temporary_files(TuneError, folder):
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array)
+        (folder / _DESCRIPTION).write_text(json.dumps(description))
 
 
 class Workload:
