@@ -79,6 +79,13 @@ def test_tuned_kernel_serves_inference(karate: Graph) -> None:
     expected = spmm_reference(kernel.op, karate.indptr, karate.indices, karate.edge_ids, x, w)
     np.testing.assert_allclose(kernel(x, w), expected, rtol=1e-5)
 
+    # The same graph as somebody else's edge list: other edge order, other kernel, same schedule.
+    order = rng.permutation(156)
+    listed = Graph.from_coo(karate.indices[order], np.repeat(np.arange(34), karate.in_degrees)[order])
+    other = tvm_gnn.load(listed, OP, FEAT)
+    assert (other.source, other.edge_order, other.provenance.decisions) == ("exact", "edge_ids", report.decisions)
+    np.testing.assert_allclose(other(x, w[order]), expected, rtol=1e-5)
+
     again = tvm_gnn.tune(karate, OP, FEAT, trials=8)
     assert (again.trials["measured"], again.trials["reused"]) == (0, 8)
     assert again.artifact is not None
@@ -104,7 +111,7 @@ def test_kill_9_loses_no_finished_trial(is_running: Callable[[int], bool], wait_
     assert report["warnings"] == []
     tried = [json.dumps(record.decisions, sort_keys=True) for record in record_log().read().records]
     assert len(tried) == len(set(tried)) == 20
-    assert len(artifact_store().entries()) == 1
+    assert len(artifact_store().entries()) == 2  # one per edge order
 
 
 def test_ctrl_c_keeps_what_was_found(is_running: Callable[[int], bool], wait_until: Callable[..., Any]) -> None:
@@ -117,8 +124,7 @@ def test_ctrl_c_keeps_what_was_found(is_running: Callable[[int], bool], wait_unt
     recorded = whole_lines()
     assert recorded >= 3
     assert 0 <= report["trials"]["measured"] - recorded <= 1  # the interrupt may hit between a trial and its record
-    (artifact,) = artifact_store().entries()
-    assert str(artifact.path) == report["artifact"]
+    assert report["artifact"] in [str(artifact.path) for artifact in artifact_store().entries()]
     assert children
     wait_until(lambda: not any(map(is_running, children)), 20.0)
 

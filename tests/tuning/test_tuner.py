@@ -10,12 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tvm_gnn
 from tvm_gnn import Graph, datasets
 from tvm_gnn.cache import ArtifactStore, RecordLog
-from tvm_gnn.compile import artifact_store, record_log
+from tvm_gnn.compile import artifact_store, make_task, record_log
 from tvm_gnn.errors import ArtifactError, DependencyError, InputError, InputTypeError, RecordError, TuneError
 from tvm_gnn.templates.space import Decisions
 from tvm_gnn.tuning import search, tuner
@@ -38,8 +39,8 @@ class Machine:
         Time of a schedule.
     build, run : callable
         The outcome of building or running a schedule; None leaves it right. May raise.
-    trials, finals : list of Decisions
-        What was measured in trials, in the final comparison.
+    trials, finals, checks : list of Decisions
+        What was measured in trials, in the final comparison, with edge values in the other order.
     open : int
         Builders and runners not closed yet.
     """
@@ -50,6 +51,7 @@ class Machine:
         self.run: Callable[[Decisions], RunResult | None] = lambda choice: None
         self.trials: list[Decisions] = []
         self.finals: list[Decisions] = []
+        self.checks: list[Decisions] = []
         self.open = 0
 
 
@@ -77,8 +79,18 @@ class FakeRunner:
         self._machine = machine
         machine.open += 1
 
-    def run(self, library: Path, launch: dict[str, int], timeout_s: float = 20.0, against: Any = None) -> RunResult:
+    def run(
+        self,
+        library: Path,
+        launch: dict[str, int],
+        timeout_s: float = 20.0,
+        against: Any = None,
+        edge_order: str | None = None,
+    ) -> RunResult:
         choice = decisions(library, launch)
+        if edge_order is not None:
+            self._machine.checks.append(choice)
+            return RunResult([self._machine.seconds(choice)] * 3)
         self._machine.trials.append(choice)
         return self._machine.run(choice) or RunResult([self._machine.seconds(choice)] * 3)
 
@@ -156,6 +168,47 @@ def test_report_records_and_artifact_agree(machine: Machine, karate: Graph, wide
     assert decisions(artifact.files["kernel.so"], artifact.launch) == report.decisions
     assert artifact.measured["speedup"] == pytest.approx(report.speedup)
     assert machine.open == 0
+
+
+@pytest.mark.parametrize("edge_order", ["caller", "csr"])
+def test_the_schedule_serves_both_edge_orders(machine: Machine, karate: Graph, wide: Task, edge_order: str) -> None:
+    src, dst = karate.indices, np.repeat(np.arange(34), karate.in_degrees)
+    shuffled = np.random.default_rng(0).permutation(karate.num_edges)
+    unsorted = Graph.from_coo(src[shuffled], dst[shuffled], num_src=34, num_dst=34)
+    report = tune(unsorted, edge_order=edge_order)
+    tasks = [make_task(unsorted, OP, FEAT, edge_order=order) for order in ("caller", "csr")]
+    assert {task.kernel_edge_order for task in tasks} == {"edge_ids", "csr"}
+    artifacts = [artifact_store().lookup(task.key, unsorted.signature.exact) for task in tasks]
+    assert [artifact and artifact.decisions for artifact in artifacts] == [report.decisions] * 2
+    assert machine.checks == [report.decisions]
+
+
+def test_a_schedule_tuned_for_its_own_edge_order_is_kept(machine: Machine, karate: Graph) -> None:
+    other = make_task(karate, OP, FEAT).other_edge_order()
+    assert other is not None
+    own = tune(other.graph)
+    machine.seconds = lambda choice: 1.0 if choice["parts"] == 1 else 0.5 if choice["unroll"] == 4 else 0.9
+    tune(karate)
+    kept = artifact_store().lookup(other.key, karate.signature.exact)
+    assert kept is not None
+    assert (str(kept.path), kept.extra["edge_order"]) == (own.artifact, "edge_ids")
+
+
+def test_a_wrong_kernel_for_the_other_edge_order_is_not_kept(
+    machine: Machine, karate: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = FakeRunner.run
+
+    def wrong_in_the_other(self: Any, *given: Any, edge_order: str | None = None, **named: Any) -> RunResult:
+        return RunResult(status="wrong", reason="row 3") if edge_order else run(self, *given, **named)
+
+    monkeypatch.setattr(FakeRunner, "run", wrong_in_the_other)
+    report = tune(karate)
+    other = make_task(karate, OP, FEAT).other_edge_order()
+    assert other is not None
+    assert artifact_store().lookup(other.key, karate.signature.exact) is None
+    assert report.artifact is not None
+    assert any("other edge order: wrong: row 3" in warning for warning in report.warnings)
 
 
 def test_a_drifting_machine_does_not_rank_the_schedules(machine: Machine, karate: Graph, wide: Task) -> None:

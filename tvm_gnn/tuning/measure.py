@@ -53,15 +53,20 @@ class Candidate:
     library : Path
     launch : dict
         Launch parameters (`Task.launch`).
+    edge_order : str, optional
+        The order the library was built for; default: the task's.
     """
 
-    def __init__(self, workload: Workload, output: Output, library: Path, launch: dict[str, int]) -> None:
+    def __init__(
+        self, workload: Workload, output: Output, library: Path, launch: dict[str, int], edge_order: str | None = None
+    ) -> None:
+        edge_order = edge_order or workload.edge_order
         self._frame = SpMMFrame(
             Library(library),
             workload.graph,
             workload.feat,
             workload.dtype,
-            workload.edge_order,
+            edge_order,
             workload.op.uses_edge,
             launch,
         )
@@ -69,7 +74,7 @@ class Candidate:
         self._workload = workload
         self._addresses = (
             workload.x.ctypes.data,
-            workload.w.ctypes.data if workload.op.uses_edge else None,
+            workload.w[edge_order].ctypes.data if workload.op.uses_edge else None,
             output.array.ctypes.data,
             workload.threads,
         )

@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def handle(request: dict[str, Any], workload: Workload, output: Output) -> dict[str, Any]:
-    """Check ``request["candidates"]``, each ``{"library", "launch"}``, and time them in turn.
+    """Check ``request["candidates"]``, each ``{"library", "launch"[, "edge_order"]}``, and time them in turn.
 
     ``request["against"]``, one more of the same form that was checked before, is timed with them.
     """
@@ -45,4 +45,4 @@ def handle(request: dict[str, Any], workload: Workload, output: Output) -> dict[
 
 
 def _candidate(described: dict[str, Any], workload: Workload, output: Output) -> Candidate:
-    return Candidate(workload, output, Path(described["library"]), described["launch"])
+    return Candidate(workload, output, Path(described["library"]), described["launch"], described.get("edge_order"))

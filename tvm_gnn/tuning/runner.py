@@ -64,12 +64,17 @@ class Runner:
         launch: dict[str, int],
         timeout_s: float = RUN_TIMEOUT_S,
         against: tuple[Path, dict[str, int]] | None = None,
+        edge_order: str | None = None,
     ) -> RunResult:
         """Check one candidate against the reference, then time it, in turn with `against` if given.
 
-        The machine's speed drifts between trials; a ratio taken within one does not.
+        The machine's speed drifts between trials; a ratio taken within one does not. `edge_order` is the one the
+        library was built for where that is not the task's.
         """
-        request: dict[str, object] = {"candidates": [_request(library, launch)]}
+        candidate = _request(library, launch)
+        if edge_order is not None:
+            candidate["edge_order"] = edge_order
+        request: dict[str, object] = {"candidates": [candidate]}
         if against is not None:
             request["against"] = _request(*against)
         answer = self._ask(request, timeout_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,18 @@ class Task:
         """How the kernel finds edge values: ``csr`` (in order) or ``edge_ids`` (through the permutation)."""
         permuted = self.op.uses_edge and self.edge_order == "caller" and self.graph.edge_ids is not None
         return "edge_ids" if permuted else "csr"
+
+    def other_edge_order(self) -> Task | None:
+        """The task whose kernels find the same edge values in the other order; None when none are read."""
+        if not self.op.uses_edge:
+            return None
+        if self.kernel_edge_order == "edge_ids":
+            return replace(self, edge_order="csr")
+        graph = self.graph
+        if graph.edge_ids is None:
+            ids = np.arange(graph.num_edges, dtype=graph.index_dtype)
+            graph = Graph(graph.indptr, graph.indices, num_src=graph.num_src, edge_ids=ids, name=graph.name)
+        return replace(self, graph=graph, edge_order="caller")
 
     @cached_property
     def space(self) -> Space:

@@ -129,6 +129,8 @@ class Tuner:
                 final = self._compare(builder, runner)
                 artifact = self._publish(final)
                 self._save_model()
+                if artifact is not None:
+                    self._publish_for_other_edge_order(final, builder, runner)
             finally:
                 builder.close()
                 if runner is not None:
@@ -164,7 +166,7 @@ class Tuner:
 
     def _is_spent(self) -> bool:
         progress = self._progress
-        finals_s = (FINALISTS + 1) * (_FINALS_S_EACH + 20 * (progress.default_s or 0.0))
+        finals_s = (FINALISTS + 2) * (_FINALS_S_EACH + 20 * (progress.default_s or 0.0))
         no_trials_left = self._budget.trials_left(progress.reused + progress.measured) == 0
         return no_trials_left or self._budget.left_s() < finals_s
 
@@ -358,12 +360,53 @@ class Tuner:
                 decisions=final.decisions,
                 launch=task.launch(final.decisions),
                 measured={"best_ms": final.best_ms, "default_ms": final.default_ms, "speedup": final.speedup},
-                extra={"environment": self._environment, "seed": self._seed, "edge_order": task.edge_order},
+                extra=self._origin(),
             )
         except ArtifactError as error:
             self._progress.warnings.append(f"the artifact is not kept: {error}")
             return None
         return str(artifact.path)
+
+    def _publish_for_other_edge_order(self, final: Final, builder: Builder, runner: Runner) -> None:
+        """Store the schedule for callers with the other edge order too, unless it was tuned for that one itself."""
+        other = self._task.other_edge_order()
+        if other is None:
+            return
+        kept = self._store.lookup(other.key, other.graph.signature.exact)
+        if kept is not None and kept.extra.get("edge_order") == other.kernel_edge_order:
+            return
+        try:
+            self._build_and_publish_for(other, final, builder, runner)
+        except KeyboardInterrupt:
+            self._progress.interrupted = True
+
+    def _build_and_publish_for(self, other: Task, final: Final, builder: Builder, runner: Runner) -> None:
+        (built,) = builder.build([other.code_spec(final.decisions)])
+        launch = other.launch(final.decisions)
+        if built.library is None:
+            self._progress.warnings.append(f"not kept for the other edge order: {built.error}")
+            return
+        run = runner.run(built.library, launch, edge_order=other.kernel_edge_order)
+        if run.time_s is None:
+            self._progress.warnings.append(f"not kept for the other edge order: {run.status}: {run.reason}")
+            return
+        try:
+            self._store.publish(
+                other.key,
+                other.graph.signature.exact,
+                {"kernel.so": built.library},
+                graph=other.graph_fields,
+                decisions=final.decisions,
+                launch=launch,
+                measured={"best_ms": run.time_s * 1e3},
+                extra=self._origin(),
+            )
+        except ArtifactError as error:
+            self._progress.warnings.append(f"the artifact for the other edge order is not kept: {error}")
+
+    def _origin(self) -> dict[str, Any]:
+        """What an artifact says of the run it comes from; its edge order is the one that was measured."""
+        return {"environment": self._environment, "seed": self._seed, "edge_order": self._task.kernel_edge_order}
 
     def _save_model(self) -> None:
         try:

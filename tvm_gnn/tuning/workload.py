@@ -21,6 +21,7 @@ from .task import Task
 
 _DESCRIPTION = "workload.json"
 _REFERENCE = "reference"
+EDGE_ORDERS = ("csr", "edge_ids")
 _LARGEST_INPUT = 4
 # numpy asks for huge pages from this size on.
 _HUGE_PAGES_FROM_BYTES = 4 << 20
@@ -41,11 +42,12 @@ def write(task: Task, folder: Path, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     x = rng.integers(1, _LARGEST_INPUT + 1, (graph.num_src, task.feat)).astype(task.dtype)
     w = rng.integers(1, _LARGEST_INPUT + 1, graph.num_edges).astype(task.dtype)
-    edge_ids = graph.edge_ids if task.kernel_edge_order == "edge_ids" else None
-    arrays = {"indptr": graph.indptr, "indices": graph.indices, "x": x, "w": w}
-    arrays[_REFERENCE] = spmm_reference(task.op, graph.indptr, graph.indices, edge_ids, x, w)
-    if edge_ids is not None:
-        arrays["edge_ids"] = edge_ids
+    arrays = {"indptr": graph.indptr, "indices": graph.indices, "x": x, "w_csr": w}
+    arrays[_REFERENCE] = spmm_reference(task.op, graph.indptr, graph.indices, None, x, w)
+    if task.op.uses_edge:
+        arrays["edge_ids"] = edge_ids = _edge_ids(graph)
+        arrays["w_edge_ids"] = np.empty_like(w)
+        arrays["w_edge_ids"][edge_ids] = w
     description = {
         "op": task.op.name,
         "feat": int(task.feat),
@@ -60,13 +62,26 @@ def write(task: Task, folder: Path, seed: int = 0) -> None:
         (folder / _DESCRIPTION).write_text(json.dumps(description))
 
 
+def _edge_ids(graph: Graph) -> npt.NDArray[Any]:
+    """The graph's own, or the reverse of CSR order, so that a kernel that does not follow them is caught."""
+    if graph.edge_ids is not None:
+        return graph.edge_ids
+    ids: npt.NDArray[Any] = np.arange(graph.num_edges, dtype=graph.index_dtype)[::-1]
+    return np.ascontiguousarray(ids)
+
+
 class Workload:
     """The data `write` wrote, in read-only memory: a kernel that writes to an input dies of it.
 
     Attributes
     ----------
     graph : Graph
-    x, w : arrays of shape (num_src, F) and (num_edges,)
+        With edge ids if the operator reads edge values.
+    edge_order : str
+        Of the task: ``csr`` or ``edge_ids``.
+    x : array of shape (num_src, F)
+    w : dict of arrays of shape (num_edges,)
+        The same edge values in each order; only ``csr`` if the operator reads none.
     reference, rounded_reference, rounding_scale : arrays of shape (num_dst, F)
     threads : int
     """
@@ -78,7 +93,7 @@ class Workload:
         self.dtype: str = description["dtype"]
         self.edge_order: str = description["edge_order"]
         self.threads: int = description["threads"]
-        edge_ids = _read(folder, "edge_ids") if self.edge_order == "edge_ids" else None
+        edge_ids = _read(folder, "edge_ids") if self.op.uses_edge else None
         self.graph = Graph(
             _read(folder, "indptr"),
             _read(folder, "indices"),
@@ -86,7 +101,7 @@ class Workload:
             edge_ids=edge_ids,
         )
         self.x = _read(folder, "x")
-        self.w = _read(folder, "w")
+        self.w = {order: _read(folder, f"w_{order}") for order in EDGE_ORDERS[: 2 if self.op.uses_edge else 1]}
         self.reference: npt.NDArray[np.float64] = np.load(folder / f"{_REFERENCE}.npy", allow_pickle=False)
         self.rounded_reference = self.reference.astype(self.dtype)
         self.rounding_scale = self._rounding_scale()
