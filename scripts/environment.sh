@@ -1,8 +1,18 @@
 # Sourced by the launchers: makes .venv beside the checkout's pyproject.toml and installs what is asked for, once.
 #   prepare EXTRAS   e.g. prepare "" or prepare dev
+# TVM_GNN_VENV names another folder for the environment, PYTHON the interpreter to make it with.
 # The stamp holds the checksum of what decides the installation, so that later runs start at once.
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
 venv=${TVM_GNN_VENV:-$root/.venv}
+
+# The comment at the top of a launcher is its help.
+help_of() {
+    sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$1"
+}
+
+asks_for_help() {
+    [ "${1:-}" = --help ] || [ "${1:-}" = -h ]
+}
 
 find_python() {
     local name

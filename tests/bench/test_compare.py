@@ -43,6 +43,7 @@ def test_wrong_failing_missing_and_unable_peers_are_not_timed(case: Case, fake_c
         fake_contender("unable", ops=frozenset({"copy_u_sum"}), build=never),
     ]
     comparison = compare(case, ours(case), peers, threads=1, timing=TIMING)
+    assert comparison.alone is not None
     assert set(comparison.alone) == {"tvm_gnn", "right"}
     assert [len(samples) for samples in comparison.alone.values()] == [2, 2]
     left_out = dict(comparison.left_out)
@@ -106,6 +107,15 @@ def test_layer_is_timed_on_request(case: Case, fake_contender: Make) -> None:
     summary = comparison.summary("layer", "default")
     assert summary is not None
     assert (summary.protocol, summary.best_peer) == ("layer", "peer")
+
+
+def test_layer_only(case: Case, fake_contender: Make) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    peers = [fake_contender("peer")]
+    comparison = compare(case, ours(case), peers, threads=1, alone=False, in_layer=True, timing=TIMING)
+    assert comparison.summary("alone") is None
+    assert comparison.summary("layer") is not None
+    assert set(comparison.as_dict()) == {"versions", "layer_all", "layer_default"}
 
 
 def test_a_peer_with_our_name_is_refused(case: Case, fake_contender: Make) -> None:

@@ -35,6 +35,7 @@ def test_summary_by_hand(case: Case) -> None:
         "source": "exact",
         "ours_ms": pytest.approx(2),
         "peers": pytest.approx({"slow": 5, "fast": 4}),
+        "peer_ratios": pytest.approx({"slow": 2.5, "fast": 2}),
         "best_peer": "fast",
         "ratio": pytest.approx(2),
         "ratio_interval": pytest.approx([1.5, 4]),

@@ -11,6 +11,7 @@ import pytest
 
 import tvm_gnn.cli.bench as bench
 from tvm_gnn.bench import CONTENDERS
+from tvm_gnn.errors import TuneError
 
 Run = Callable[..., Any]
 QUICK = ("--rounds", "3")
@@ -73,8 +74,66 @@ def test_absent_contender_is_left_out_with_its_reason(tuned: Any, run: Run, monk
 def test_table_for_people(tuned: Any, run: Run) -> None:
     outcome = run("bench", *tuned.task, "--against", "scipy", *QUICK)
     assert outcome.code == 0
-    for part in ("karate", "schedule: exact", "tvm_gnn", "scipy", "geomean of 1 cases", "threads"):
+    for part in (
+        "karate",
+        "schedule: exact",
+        "tvm_gnn",
+        "scipy",
+        "peer / ours",
+        "geomean of 1 case ",
+        "threads, commit",
+    ):
         assert part in outcome.out
+
+
+def test_summary_and_table_tell_the_same_ratio(tuned: Any, run: Run) -> None:
+    lines = run("bench", *tuned.task, "--against", "scipy", "--protocol", "alone", *QUICK).out.splitlines()
+    (row,) = [line.split() for line in lines if line.startswith("scipy ")]
+    (summary,) = [line for line in lines if line.startswith("alone:")]
+    assert f"geomean of 1 case {row[2]}x" in summary
+
+
+@needs_torch
+@pytest.mark.torch
+def test_layer_alone_shows_no_other_table(tuned: Any, run: Run) -> None:
+    outcome = run("bench", *tuned.task, "--against", "scipy", "--protocol", "layer", *QUICK)
+    assert outcome.code == 0, outcome.err
+    assert "feat 8, layer" in outcome.out
+    assert "alone" not in outcome.out
+
+
+@pytest.mark.parametrize("words", ["scipy", "scipy,dgl"])
+def test_nobody_of_those_named_can_run(tuned: Any, run: Run, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    absent = [replace(CONTENDERS[name], missing=lambda: "it is on holiday") for name in words.split(",")]
+    monkeypatch.setattr(bench, "select", lambda _words: absent)
+    outcome = run("bench", *tuned.task, "--against", words, *QUICK)
+    assert outcome.code == 3
+    assert outcome.out == ""
+    assert "scipy: it is on holiday" in outcome.err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_failing_case_does_not_hide_those_before_it(
+    tuned: Any, run: Run, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    compare = bench.compare
+
+    def fail_at_five(case: Any, *arguments: Any, **options: Any) -> Any:
+        if case.feat == 5:
+            raise TuneError("five is right out")
+        return compare(case, *arguments, **options)
+
+    monkeypatch.setattr(bench, "compare", fail_at_five)
+    outcome = run(
+        "bench", "--dataset", "karate", "--op", "copy_u_sum", "--feat", "8,5", "--against", "scipy", "--protocol",
+        "alone", *QUICK, *["--json"] * as_json,
+    )  # fmt: skip
+    assert outcome.code == 1
+    assert outcome.err == "tvm-gnn: five is right out\n"
+    if as_json:
+        assert [case["feat"] for case in outcome.json["cases"]] == [8]
+    else:
+        assert "geomean of 1 case " in outcome.out
 
 
 def test_tune_first(tuned: Any, run: Run) -> None:

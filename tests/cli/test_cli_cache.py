@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from tvm_gnn.cache import DEFAULT_ENTRY
+from tvm_gnn.cache.artifact import MANIFEST_NAME, write_manifest
+from tvm_gnn.compile import artifact_store, load
+from tvm_gnn.graph import datasets
 
 Run = Callable[..., Any]
 KARATE = ("--dataset", "karate", "--op", "copy_u_sum")
@@ -33,8 +41,35 @@ def test_listing(tuned: Any, run: Run) -> None:
     assert listed["bytes"] == sum(f.stat().st_size for f in Path(listed["root"], "v1").rglob("*") if f.is_file())
     assert listed["problems"] == []
     text = run("cache", "ls").out
-    for part in ("karate", "copy_u_sum", "1 artifacts", listed["root"]):
+    for part in ("karate", "copy_u_sum", "edge order", "created, UTC", "1 artifact,", listed["root"]):
         assert part in text
+
+
+def test_listing_is_sorted_by_dataset(tuned: Any, run: Run) -> None:
+    store = artifact_store()
+    (good,) = store.entries()
+    assert good.graph is not None
+    for name, entry in (("a", "f" * 32), ("z", "0" * 32)):
+        graph = {**good.graph, "name": name, "exact": entry}
+        store.publish(good.key, entry, good.files, graph=graph, decisions=good.decisions, launch=good.launch)
+    lines = run("cache", "ls").out.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["a", "karate", "z"]
+
+
+@pytest.mark.parametrize("measured", [{"best_ms": "x", "speedup": {}}, {"best_ms": [1]}, {"speedup": True}])
+def test_nonsense_in_one_manifest_does_not_hide_the_list(tuned: Any, run: Run, measured: dict[str, Any]) -> None:
+    store = artifact_store()
+    (good,) = store.entries()
+    bad = store.publish(good.key, DEFAULT_ENTRY, good.files, decisions=good.decisions, launch=good.launch)
+    manifest = bad.path / MANIFEST_NAME
+    content = json.loads(manifest.read_bytes())
+    del content["checksum"]
+    manifest.chmod(0o600)
+    manifest.write_bytes(write_manifest({**content, "measured": measured}))
+    outcome = run("cache", "ls")
+    assert outcome.code == 0, outcome.err
+    assert "karate" in outcome.out
+    assert str(bad.path.parent) in outcome.out
 
 
 def test_damage_is_listed(tuned: Any, run: Run) -> None:
@@ -71,3 +106,29 @@ def test_explanation_for_another_graph(tuned: Any, run: Run) -> None:
     ).json
     assert explained["level"] in ("bucket", "nearest")
     assert explained["exact"] != tuned.outcome.json["signature"]["exact"]
+    text = run("cache", "explain", "--dataset", "synthetic:uniform:n=40,degree=4", *KARATE[2:], "--feat", 8).out
+    assert f"served from: {explained['level']}, distance " in text
+
+
+def test_explanation_says_how_far_is_too_far(tuned: Any, run: Run) -> None:
+    task = ("--dataset", "synthetic:star:n=4000", *KARATE[2:], "--feat", 8)
+    explained = run("cache", "explain", *task, "--json").json
+    (neighbour,) = explained["neighbours"]
+    assert (explained["level"], explained["served"]) == ("none", None)
+    assert neighbour["distance"] > 2
+    text = run("cache", "explain", *task).out
+    assert f"distance {neighbour['distance']:.2f}, too far for nearest (at most 2)" in text
+
+
+def test_default_that_serves_is_not_called_close(tuned: Any, run: Run, quick_builds: None) -> None:
+    graph = datasets.load("karate")
+    kernel = load(graph, "copy_u_sum", 16)
+    explained = run("cache", "explain", *KARATE, "--feat", 16, "--json").json
+    assert (explained["level"], explained["served"]) == ("default", kernel.provenance.artifact)
+    assert [neighbour["entry_name"] for neighbour in explained["neighbours"]] == [graph.signature.exact]
+    text = run("cache", "explain", *KARATE, "--feat", 16).out
+    assert (
+        f"served from: the default schedule, built already (nothing comparable is tuned) ({kernel.provenance.artifact})"
+        in text
+    )
+    assert "close: default" not in text

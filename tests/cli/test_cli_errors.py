@@ -119,9 +119,9 @@ BAD_FILES: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "id of a label": ("g.txt", lambda path: path.write_text("0 1\n5 123456789012\n"), "123456789013"),
     "binary edge list": ("g.txt", lambda path: path.write_bytes(bytes(100)), "zero byte"),
     "not a gzip": ("g.txt.gz", lambda path: path.write_text("0 1\n"), "cannot be read"),
-    "empty npz": ("g.npz", lambda path: path.write_bytes(b""), "cannot be read"),
-    "text as npz": ("g.npz", lambda path: path.write_text("hello"), "cannot be read"),
-    "npz without arrays": ("g.npz", lambda path: np.savez(path, a=np.zeros(2)), "must hold indptr"),
+    "empty npz": ("g.npz", lambda path: path.write_bytes(b""), "archive of arrays"),
+    "text as npz": ("g.npz", lambda path: path.write_text("hello"), "archive of arrays"),
+    "npz without arrays": ("g.npz", lambda path: np.savez(path, a=np.zeros(2)), "indptr, indices and num_nodes"),
     "npz with an id out of range": ("g.npz", lambda path: _npz(path, indices=np.array([1, 7])), "7"),
     "npz with a negative id": ("g.npz", lambda path: _npz(path, indices=np.array([1, -1])), "-1"),
     "npz with falling indptr": ("g.npz", lambda path: _npz(path, indptr=np.array([0, 2, 1])), "indptr"),
@@ -156,6 +156,22 @@ def test_bad_files(run: Run, tmp_path: Path, name: str, command: str) -> None:
 def test_bad_environment_is_bad_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVM_GNN_NUM_THREADS", "many")
     check(run("tune", *TASK, "--trials", 1), "TVM_GNN_NUM_THREADS")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("tune", *TASK, "--fast"), "tvm-gnn tune"),
+        (("cache", "explain", *TASK, "--fast"), "tvm-gnn cache explain"),
+        (("bench", *KARATE), "tvm-gnn bench"),
+        (("cache", "burn"), "tvm-gnn cache"),
+        (("--fast", "doctor"), "tvm-gnn"),
+    ],
+)
+def test_wrong_usage_points_to_the_help_of_its_command(run: Run, arguments: tuple[str, ...], command: str) -> None:
+    err = run(*arguments).err
+    assert err.startswith(f"{command}: ")
+    assert err.rstrip().endswith(f"(see {command} --help)")
 
 
 def test_bad_input_of_a_process(run_process: Run) -> None:

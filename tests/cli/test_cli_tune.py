@@ -12,6 +12,9 @@ import pytest
 
 import tvm_gnn
 from tvm_gnn import datasets
+from tvm_gnn.compile import make_task
+from tvm_gnn.tuning import finals
+from tvm_gnn.tuning.finals import Final
 
 Run = Callable[..., Any]
 
@@ -31,7 +34,7 @@ def test_report_has_the_agreed_fields(tuned: Any) -> None:
     assert 0 < report["best_ms"] <= report["default_ms"]
     assert report["speedup"] == pytest.approx(report["default_ms"] / report["best_ms"])
     assert set(report["decisions"]) == {"lanes", "vectors", "unroll", "order", "prefetch", "parts", "dynamic"}
-    assert report["cost_model"]["predictions"] == 30 - 1 - 16
+    assert 0 < report["cost_model"]["predictions"] < 30
     assert -1 <= report["cost_model"]["rank_correlation"] <= 1
     assert report["seed"] == 1
     assert (report["interrupted"], report["warnings"]) == (False, [])
@@ -51,6 +54,39 @@ def test_again_in_words(tuned: Any, run: Run) -> None:
     for part in ("karate", "copy_u_sum, feat 8", "0 in ", "30 known before", "schedule", "tvm_gnn.load(graph"):
         assert part in outcome.out
     assert "warning" not in outcome.out
+
+
+def test_resumed_without_time_for_a_trial(tuned: Any, run: Run) -> None:
+    outcome = run("tune", *tuned.task, "--budget", "100ms")
+    assert outcome.code == 0, outcome.err
+    assert "0 in " in outcome.out
+    assert "the budget left no time for a trial: give more than " in outcome.out
+
+
+def test_resumed_with_nothing_left_to_try(tuned: Any, run: Run) -> None:
+    assert "all 30 trials were known already" in run("tune", *tuned.task, "--trials", 30).out
+
+
+def test_only_the_default_was_tried(run: Run) -> None:
+    outcome = run("tune", "--dataset", "karate", "--op", "copy_u_sum", "--feat", 8, "--budget", "100ms")
+    assert outcome.code == 0, outcome.err
+    assert "left no time for a trial beside the default schedule" in outcome.out
+    assert "measuring the default schedule again" in outcome.err
+
+
+@pytest.mark.parametrize("beaten", [False, True])
+def test_default_that_was_kept(tuned: Any, run: Run, monkeypatch: pytest.MonkeyPatch, beaten: bool) -> None:
+    task = make_task(datasets.load("karate"), "copy_u_sum", 8)
+    choice = next(choice for choice in task.space if choice != task.space.default) if beaten else task.space.default
+
+    def decide(candidates: Any, _times: Any) -> Final:
+        return Final(dict(sorted(choice.items())), candidates[0][1], 1.0, 1.0 + beaten)
+
+    monkeypatch.setattr(finals, "_decide", decide)
+    text = run("tune", *tuned.task, "--trials", 30).out
+    assert ("note      the default schedule was kept: no candidate beat it" in text) is not beaten
+    (shown,) = [line.split(maxsplit=1)[1] for line in text.splitlines() if line.startswith("schedule")]
+    assert shown == ", ".join(f"{each.name} {choice[each.name]}" for each in task.space.decisions)
 
 
 def test_several_widths_give_several_reports(tuned: Any, run: Run) -> None:

@@ -23,9 +23,9 @@ class Comparison:
     case : Case
     ours, source : str
         Our name and where our kernel came from.
-    alone : Samples
+    alone : Samples or None
     layer : LayerSamples or None
-        None when the layer was not asked for.
+        None when that protocol was not asked for.
     groups : dict
         Group of every peer that was timed.
     versions : dict
@@ -37,14 +37,14 @@ class Comparison:
     case: Case
     ours: str
     source: str
-    alone: Samples
+    alone: Samples | None
     layer: LayerSamples | None
     groups: dict[str, str]
     versions: dict[str, str]
     left_out: dict[str, str]
 
     def summary(self, protocol: str = "alone", group: str | None = None) -> CaseSummary | None:
-        """Summary of one protocol, against all peers or those of one group; None for a layer that was not timed."""
+        """Summary of one protocol, against all peers or those of one group; None where it was not timed."""
         samples = self.layer if protocol == "layer" else self.alone
         if samples is None:
             return None
@@ -69,6 +69,7 @@ def compare(
     threads: int,
     *,
     source: str = "default",
+    alone: bool = True,
     in_layer: bool = False,
     timing: Timing | None = None,
 ) -> Comparison:
@@ -78,8 +79,8 @@ def compare(
     ----------
     threads : int
         Given to every peer; our kernel must have been made for the same number.
-    in_layer : bool
-        Also time relu(A(XW)); needs torch.
+    alone, in_layer : bool
+        Protocols: time the kernel alone, and relu(A(XW)), which needs torch.
 
     Raises
     ------
@@ -95,8 +96,7 @@ def compare(
     if wrong:
         raise TuneError(f"{ours.name}: must agree with the reference before it is timed (got {wrong}).")
     entrants, runs, left_out = prepare_peers(case, against, threads)
-    everybody = {ours.name: own_run, **runs}
-    alone = time_alone(everybody, timing)
+    alone_samples = time_alone({ours.name: own_run, **runs}, timing) if alone else None
     layer = None
     if in_layer:
         import torch
@@ -108,7 +108,7 @@ def compare(
         case=case,
         ours=ours.name,
         source=source,
-        alone=alone,
+        alone=alone_samples,
         layer=layer,
         groups={contender.name: contender.group for contender in timed},
         versions={contender.name: contender.describe() for contender in timed},

@@ -28,6 +28,8 @@ class CaseSummary:
         Median over the rounds, milliseconds per call.
     peers : dict
         The same for every peer.
+    peer_ratios : dict
+        For every peer, the median over the rounds of its time ÷ ours within a round.
     best_peer : str or None
         The peer with the smallest median; None when no peer was timed.
     ratio : Estimate or None
@@ -48,6 +50,7 @@ class CaseSummary:
     source: str
     ours_ms: float
     peers: dict[str, float]
+    peer_ratios: dict[str, float]
     best_peer: str | None
     ratio: Estimate | None
     round_ratios: tuple[float, ...]
@@ -64,6 +67,7 @@ class CaseSummary:
             "source": self.source,
             "ours_ms": self.ours_ms,
             "peers": dict(self.peers),
+            "peer_ratios": dict(self.peer_ratios),
             "best_peer": self.best_peer,
             "ratio": None if self.ratio is None else self.ratio.value,
             "ratio_interval": None if self.ratio is None else [self.ratio.low, self.ratio.high],
@@ -134,7 +138,8 @@ def summarise(
     wanted = [name for name in times if name != ours and (peers is None or name in peers)]
     medians = {name: median(times[name]) for name in wanted}
     best = min(medians, key=medians.__getitem__, default=None)
-    ratios = () if best is None else tuple(p / o for p, o in zip(times[best], times[ours], strict=True))
+    round_ratios = {name: tuple(p / o for p, o in zip(times[name], times[ours], strict=True)) for name in wanted}
+    ratios = () if best is None else round_ratios[best]
     sparse_ratio = None
     if isinstance(samples, LayerSamples) and best is not None:
         dense = median(samples.dense)
@@ -148,6 +153,7 @@ def summarise(
         source=source,
         ours_ms=1e3 * median(times[ours]),
         peers={name: 1e3 * value for name, value in medians.items()},
+        peer_ratios={name: median(values) for name, values in round_ratios.items()},
         best_peer=best,
         ratio=median_estimate(ratios) if ratios else None,
         round_ratios=ratios,

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
-from ..bench import Case, Comparison, Entrant, Timing, compare, overview, select, this_machine
+from ..bench import (
+    CONTENDERS,
+    Case,
+    Comparison,
+    Contender,
+    Entrant,
+    Timing,
+    compare,
+    overview,
+    select,
+    this_machine,
+)
 from ..compile import load, tune
 from ..config import thread_limit
 from ..errors import DependencyError, InputError
 from ..graph import Graph, datasets
-from ..ops import parse_op
+from ..ops import SpMM, parse_op
 from ..toolchain.importing import installed_version
-from . import options
+from . import options, output
+from .exit_codes import GOOD
+from .interruption import interruptible
 from .progress import TuneProgress
 
 PROTOCOLS = ("alone", "layer", "both")
@@ -21,7 +35,14 @@ OURS = "tvm_gnn"
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Describe the command."""
-    parser = commands.add_parser("bench", help="measure our kernels against other libraries, in turn")
+    parser = commands.add_parser(
+        "bench",
+        help="measure our kernels against other libraries, in turn",
+        description="Measure our kernels and those of other libraries in turn, on any dataset; results are checked "
+        "first. Our time is that of a whole call with its checks and the output's memory, where `tune` tells the "
+        "kernel's alone. A ratio is the median over the rounds of a peer's time divided by ours within a round.",
+        epilog="Exit code 3 when none of the contenders named in --against is installed.",
+    )
     parser.add_argument("--dataset", required=True, help="one or more datasets, separated by commas")
     options.add_op(parser)
     parser.add_argument("--feat", required=True, help="one or more feature widths, separated by commas")
@@ -33,7 +54,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--protocol",
         choices=PROTOCOLS,
-        help="alone: the kernel; layer: relu(A(XW)) with torch (default: both where torch is installed)",
+        help="alone: the operator; layer: relu(A(XW)) with torch; both (default where torch is installed, else alone)",
     )
     parser.add_argument("--tune", metavar="BUDGET", help="tune every case first, such as 30s")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of the timing (default: 15)")
@@ -50,14 +71,55 @@ def run(arguments: argparse.Namespace) -> int:
     if any(feat < 1 for feat in feats):
         raise InputError(f"feat: must be at least 1 to be measured (got {arguments.feat}).")
     contenders = select(arguments.against)
+    _check_named(arguments.against, contenders)
     timing = Timing(rounds=arguments.rounds)
     torch_there = installed_version("torch") != "none"
     protocol = arguments.protocol or ("both" if torch_there else "alone")
-    in_layer = protocol != "alone"
+    protocols = _protocols(protocol)
+    in_layer = "layer" in protocols
     if in_layer and not torch_there:
         raise DependencyError("torch: is needed for the layer protocol (not installed). Install tvm-gnn[torch].")
     threads = thread_limit()
-    comparisons = []
+    comparisons: list[Comparison] = []
+    failure: BaseException | None = None
+    try:
+        for case in _cases(arguments, op, names, feats):
+            kernel = load(case.graph, op, case.feat, threads=threads, edge_order="csr")
+            ours = _entrant(kernel, case)
+            comparison = compare(
+                case,
+                ours,
+                contenders,
+                threads,
+                source=kernel.source,
+                alone="alone" in protocols,
+                in_layer=in_layer,
+                timing=timing,
+            )
+            comparisons.append(comparison)
+            if not arguments.json:
+                _show_case(comparison, protocols)
+    except (Exception, KeyboardInterrupt) as error:
+        failure = error  # what is measured by now took its time and is told all the same
+    output.tell(lambda: _show_all(comparisons, protocol, threads, arguments.json), failure)
+    return GOOD
+
+
+def _protocols(protocol: str) -> tuple[str, ...]:
+    return ("alone", "layer") if protocol == "both" else (protocol,)
+
+
+def _check_named(words: str, contenders: list[Contender]) -> None:
+    """Raise `DependencyError` where contenders were asked for by name and not one of them can run here."""
+    if {word.strip() for word in words.split(",")} & {"all", *(contender.group for contender in CONTENDERS.values())}:
+        return
+    missing = {contender.name: reason for contender in contenders if (reason := contender.missing())}
+    if len(missing) == len(contenders):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
+        raise DependencyError(f"against: at least one of the contenders named must be installed (got {reasons}).")
+
+
+def _cases(arguments: argparse.Namespace, op: SpMM, names: list[str], feats: list[int]) -> Iterator[Case]:
     for name in names:
         graph = datasets.load(name)
         if graph.num_edges == 0:
@@ -65,39 +127,22 @@ def run(arguments: argparse.Namespace) -> int:
         for feat in feats:
             if arguments.tune:
                 _tune(graph, arguments, feat)
-            case = Case(graph, op, feat, seed=arguments.seed)
-            kernel = load(graph, op, feat, threads=threads, edge_order="csr")
-            comparison = compare(
-                case,
-                _entrant(kernel, case),
-                contenders,
-                threads,
-                source=kernel.source,
-                in_layer=in_layer,
-                timing=timing,
-            )
-            comparisons.append(comparison)
-            if not arguments.json:
-                _show_case(comparison, in_layer)
-    report = _report(comparisons, protocol, threads)
-    if arguments.json:
-        options.print_json(report)
-    else:
-        _show_overviews(report)
-    return 0
+            yield Case(graph, op, feat, seed=arguments.seed)
 
 
 def _tune(graph: Graph, arguments: argparse.Namespace, feat: int) -> None:
-    with TuneProgress(quiet=arguments.json) as progress:
-        tune(
+    with interruptible() as interruption, TuneProgress(quiet=arguments.json) as progress:
+        report = tune(
             graph,
             arguments.op,
             feat,
             budget=arguments.tune,
             seed=arguments.seed,
             edge_order="csr",
-            observer=progress,
+            observer=interruption.watch(progress),
         )
+    if interruption.asked or report.interrupted:
+        raise KeyboardInterrupt
 
 
 def _entrant(kernel: Any, case: Case) -> Entrant:
@@ -112,7 +157,7 @@ def _entrant(kernel: Any, case: Case) -> Entrant:
 
 def _report(comparisons: list[Comparison], protocol: str, threads: int) -> dict[str, Any]:
     """The report: the first protocol's section at the top, with both protocols the layer's under ``layer``."""
-    first, *others = ("alone", "layer") if protocol == "both" else (protocol,)
+    first, *others = _protocols(protocol)
     versions = {name: text for c in comparisons for name, text in c.versions.items()}
     return {
         "machine": {**this_machine(threads).as_dict(), "contenders": versions},
@@ -138,30 +183,42 @@ def _section(comparisons: list[Comparison], protocol: str, group: str | None) ->
     return {**numbers, "cases": [summary.as_dict() for summary in found]}
 
 
-def _show_case(comparison: Comparison, in_layer: bool) -> None:
-    for protocol in ("alone", "layer") if in_layer else ("alone",):
+def _show_all(comparisons: list[Comparison], protocol: str, threads: int, as_json: bool) -> None:
+    if not comparisons:
+        return
+    report = _report(comparisons, protocol, threads)
+    if as_json:
+        output.print_json(report)
+    else:
+        _show_overviews(report)
+
+
+def _show_case(comparison: Comparison, protocols: tuple[str, ...]) -> None:
+    for protocol in protocols:
         summary = comparison.summary(protocol)
         if summary is None:
             continue
-        print(f"\n{summary.dataset}, {summary.op}, feat {summary.feat}, {protocol}, schedule: {summary.source}")
-        rows = [("", "ms", "time / ours"), (OURS, f"{summary.ours_ms:.4g}", "1.00")]
+        output.say()
+        output.say(f"{summary.dataset}, {summary.op}, feat {summary.feat}, {protocol}, schedule: {summary.source}")
+        rows = [("", "ms", "peer / ours"), (OURS, f"{summary.ours_ms:.4g}", "1.00")]
         for name, time_ms in sorted(summary.peers.items(), key=lambda item: item[1]):
-            rows.append((name, f"{time_ms:.4g}", f"{time_ms / summary.ours_ms:.2f}"))
-        options.print_columns(rows, numbers=(1, 2))
+            rows.append((name, f"{time_ms:.4g}", f"{summary.peer_ratios[name]:.2f}"))
+        output.print_columns(rows, numbers=(1, 2))
     for name, reason in comparison.left_out.items():
-        print(f"left out: {name}: {reason}")
+        output.say(f"left out: {name}: {reason}")
 
 
 def _show_overviews(report: dict[str, Any]) -> None:
     both = report["protocol"] == "both"
     sections = {"alone": report, "layer": report["layer"]} if both else {report["protocol"]: report}
-    print()
+    output.say()
     for name, section in sections.items():
         if section["geomean"] is not None:
             worst = section["min_case"]
-            print(
-                f"{name}: best peer / ours, geomean of {len(section['cases'])} cases {section['geomean']:.2f}x, "
+            rated = sum(case["ratio"] is not None for case in section["cases"])
+            output.say(
+                f"{name}: best peer / ours, geomean of {output.counted(rated, 'case')} {section['geomean']:.2f}x, "
                 f"least {section['min']:.2f}x ({worst['dataset']} feat {worst['feat']}, {worst['best_peer']})"
             )
     machine = report["machine"]
-    print(f"{machine['cpu']}, {machine['threads']} threads, commit {machine['commit']}")
+    output.say(f"{machine['cpu']}, {output.counted(machine['threads'], 'thread')}, commit {machine['commit']}")

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import math
+from dataclasses import replace
 from typing import Any
 
-from ..cache import Artifact, explain
-from ..compile import artifact_store, make_task
+from ..cache import DEFAULT_ENTRY, Artifact, ArtifactStore, explain
+from ..cache.explain import Explanation, Neighbour
+from ..cache.lookup import finite_distance
+from ..compile import artifact_store, default_key, make_task
 from ..graph import datasets
-from ..graph.signature import comparable_distance
-from . import options
+from ..graph.signature import COMPARABLE_WITHIN, comparable_distance, feature_distance
+from ..tuning.task import Task
+from . import options, output
+from .exit_codes import GOOD
+
+_MOST_NEIGHBOURS = 5
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,10 +40,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run_ls(arguments: argparse.Namespace) -> int:
     """List the store; returns the exit code."""
     store = artifact_store()
-    artifacts = store.entries(checksums=False)
+    artifacts = sorted(store.entries(checksums=False), key=_by_dataset)
     problems = [{"path": str(path), "reason": reason} for path, reason in store.problems]
     if arguments.json:
-        options.print_json(
+        output.print_json(
             {
                 "root": str(store.root),
                 "bytes": store.total_bytes(),
@@ -43,8 +51,8 @@ def run_ls(arguments: argparse.Namespace) -> int:
                 "problems": problems,
             }
         )
-        return 0
-    rows = [("graph", "op", "feat", "ms", "speed-up", "created", "folder")]
+        return GOOD
+    rows = [("graph", "op", "feat", "edge order", "ms", "speed-up", "created, UTC", "folder")]
     for artifact in artifacts:
         row = _as_dict(artifact)
         best_ms, speedup = row["measured"].get("best_ms"), row["measured"].get("speedup")
@@ -53,6 +61,7 @@ def run_ls(arguments: argparse.Namespace) -> int:
                 row["graph"] or "any (default schedule)",
                 row["key"].get("op", ""),
                 row["key"].get("feat", ""),
+                row["key"].get("edge_order", ""),
                 f"{best_ms:.4g}" if best_ms else "",
                 f"{speedup:.2f}" if speedup else "",
                 row["created"][:19],
@@ -60,28 +69,92 @@ def run_ls(arguments: argparse.Namespace) -> int:
             )
         )
     if artifacts:
-        options.print_columns(rows, numbers=(2, 3, 4))
-    print(f"{len(artifacts)} artifacts, {store.total_bytes()} bytes in {store.root}")
+        output.print_columns(rows, numbers=(2, 4, 5))
+    output.say(f"{output.counted(len(artifacts), 'artifact')}, {store.total_bytes()} bytes in {store.root}")
     for problem in problems:
-        print(f"damaged: {problem['path']}: {problem['reason']}")
-    return 0
+        output.say(f"damaged: {problem['path']}: {problem['reason']}")
+    return GOOD
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
     """Explain a lookup; returns the exit code."""
     task = make_task(datasets.load(arguments.dataset), arguments.op, arguments.feat)
-    signature = task.graph.signature
-    explanation = explain(
-        artifact_store(), task.key, signature.exact, signature.bucket, signature.features, comparable_distance
-    )
+    store = artifact_store()
+    distances = _distances(store, task)
+    explanation = _explanation(store, task, distances)
     if arguments.json:
-        options.print_json(explanation.as_dict())
-        return 0
+        output.print_json(explanation.as_dict())
+        return GOOD
+    output.say(f"served from: {_served(explanation, distances)}")
+    for neighbour in explanation.neighbours:
+        output.say(f"close: {neighbour.line()}{_how_far(neighbour)}")
+    for path, reason in explanation.problems:
+        output.say(f"damaged: {path} is not served: {reason}")
+    return GOOD
+
+
+def _explanation(store: ArtifactStore, task: Task, distances: dict[str, float]) -> Explanation:
+    """What `explain` says, with the default schedule's own artifact as what it is: what serves when nothing else."""
+    signature = task.graph.signature
+    found = explain(
+        store,
+        task.key,
+        signature.exact,
+        signature.bucket,
+        signature.features,
+        comparable_distance,
+        limit=len(distances) or 1,
+    )
+    neighbours = [
+        replace(each, distance=away if math.isfinite(away := distances.get(str(each.path), math.inf)) else None)
+        for each in found.neighbours
+        if each.entry_name != DEFAULT_ENTRY
+    ]
+    neighbours.sort(key=_closeness)
+    found = replace(found, neighbours=neighbours[:_MOST_NEIGHBOURS])
+    built = store.lookup(default_key(task), DEFAULT_ENTRY) if found.level == "none" and not task.is_empty else None
+    return found if built is None else replace(found, level="default", served=built.path)
+
+
+def _distances(store: ArtifactStore, task: Task) -> dict[str, float]:
+    """Distance to the graph of every artifact, by folder, beyond what `nearest` allows too."""
+    features = task.graph.signature.features
+    return {
+        str(artifact.path): finite_distance(feature_distance, features, artifact)
+        for artifact in store.entries(checksums=False)
+    }
+
+
+def _closeness(neighbour: Neighbour) -> tuple[int, bool, bool, float]:
+    away = math.inf if neighbour.distance is None else neighbour.distance
+    return len(neighbour.differing), not neighbour.same_graph, not neighbour.same_bucket, away
+
+
+def _served(explanation: Explanation, distances: dict[str, float]) -> str:
     if explanation.level == "none":
-        print("served from: the default schedule (nothing is tuned for this task on any graph)")
-    for line in explanation.lines()[explanation.level == "none" :]:
-        print(line)
-    return 0
+        return "the default schedule, which the first load builds (nothing comparable is tuned)"
+    if explanation.level == "default":
+        return f"the default schedule, built already (nothing comparable is tuned) ({explanation.served})"
+    away = distances.get(str(explanation.served), math.inf)
+    far = f", distance {away:.2f}" if explanation.level != "exact" and math.isfinite(away) else ""
+    limit = f" of at most {COMPARABLE_WITHIN:g}" if explanation.level == "nearest" else ""
+    return f"{explanation.level}{far}{limit} ({explanation.served})"
+
+
+def _how_far(neighbour: Neighbour) -> str:
+    if neighbour.same_graph or neighbour.distance is None:
+        return ""
+    shown = f", distance {neighbour.distance:.2f}"
+    if neighbour.same_bucket or neighbour.differing or neighbour.distance <= COMPARABLE_WITHIN:
+        return shown
+    return f"{shown}, too far for nearest (at most {COMPARABLE_WITHIN:g})"
+
+
+def _by_dataset(artifact: Artifact) -> tuple[str, str, int, str]:
+    key = artifact.key.as_dict()
+    feat = key.get("feat", "")
+    name = "" if artifact.graph is None else str(artifact.graph["name"])
+    return name, key.get("op", ""), int(feat) if feat.isdecimal() else -1, str(artifact.path)
 
 
 def _as_dict(artifact: Artifact) -> dict[str, Any]:

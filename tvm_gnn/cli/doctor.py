@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..diagnosis import diagnose
-from . import options
+from . import options, output
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -20,10 +20,10 @@ def run(arguments: argparse.Namespace) -> int:
     findings = diagnose()
     broken = any(finding.status == "problem" for finding in findings)
     if arguments.json:
-        options.print_json({"ok": not broken, "findings": [finding.as_dict() for finding in findings]})
+        output.print_json({"ok": not broken, "findings": [finding.as_dict() for finding in findings]})
         return int(broken)
     for finding in findings:
-        print(f"{finding.status:8s} {finding.name}: {finding.found}")
+        output.say(f"{finding.status:8s} {finding.name}: {finding.found}")
         if finding.remedy:
-            print(f"         → {finding.remedy}")
+            output.say(f"         → {finding.remedy}")
     return int(broken)

@@ -1,12 +1,8 @@
-"""Options that several commands share, and the printing of results."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Collection, Sequence
-from typing import Any
 
 from ..errors import InputError
 
@@ -48,23 +44,6 @@ def integers(name: str, text: str) -> list[int]:
         return [int(word) for word in split(name, text)]
     except ValueError:
         raise InputError(f"{name}: must be integers separated by commas (got {text!r}).") from None
-
-
-def print_columns(rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> None:
-    """Rows of text as aligned columns, never cut: paths are there to be copied. Columns in `numbers` align right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in numbers else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
-
-
-def print_json(value: Any) -> None:
-    """One JSON object on standard output."""
-    json.dump(value, sys.stdout, indent=2, default=str)
-    sys.stdout.write("\n")
 
 
 def _seed(text: str) -> int:
