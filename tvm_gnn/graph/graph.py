@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError, InputError, InputTypeError
-from . import sparse_matrices
+from . import frameworks, sparse_matrices
 from .canonical import csr_from_coo, csr_from_rows, transpose
 from .edge_order import gather_edges, inverse_order
 from .signature import Signature, bucket_of, exact_digest
@@ -186,6 +186,34 @@ class Graph:
         The caller's edge order is that of the tensor's values; an uncoalesced COO tensor keeps its parallel edges.
         """
         return cls._from_matrix(sparse_matrices.from_torch(matrix))
+
+    @classmethod
+    def from_pyg(cls, data: Any, edge_type: Any = None) -> Graph:
+        """Graph of a PyG `Data` (``edge_index``, or ``adj_t`` of any kind), or of one edge type of a `HeteroData`.
+
+        The caller's edge order is that of ``edge_index``'s columns, so ``data.edge_attr`` fits; of ``adj_t``'s values
+        where there is no edge index.
+        """
+        return cls._from_framework(frameworks.from_pyg(data, edge_type))
+
+    @classmethod
+    def from_dgl(cls, graph: Any, edge_type: Any = None) -> Graph:
+        """Graph of a DGL graph or block, or of one of its edge types; edge order: DGL's edge ids (``graph.edata``)."""
+        return cls._from_framework(frameworks.from_dgl(graph, edge_type))
+
+    @classmethod
+    def from_networkx(cls, graph: Any) -> Graph:
+        """Graph of a networkx graph, nodes numbered as in ``graph.nodes``; an undirected edge is one edge each way.
+
+        The caller's edge order is that of ``graph.edges``, for an undirected graph of ``graph.to_directed().edges``.
+        """
+        return cls._from_framework(frameworks.from_networkx(graph))
+
+    @classmethod
+    def _from_framework(cls, edges: frameworks.EdgeList | sparse_matrices.Entries) -> Graph:
+        if isinstance(edges, sparse_matrices.Entries):
+            return cls._from_matrix(edges)
+        return cls.from_coo(edges.src, edges.dst, num_src=edges.num_src, num_dst=edges.num_dst)
 
     @classmethod
     def _from_matrix(cls, matrix: sparse_matrices.Entries) -> Graph:
