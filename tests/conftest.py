@@ -19,6 +19,7 @@ from tvm_gnn.runtime.library import Library
 from tvm_gnn.runtime.spmm_kernel import Provenance, SpMMKernel
 from tvm_gnn.templates import spmm_csr
 from tvm_gnn.templates.space import Decisions
+from tvm_gnn.testing.operands import edge_width
 from tvm_gnn.testing.schedules import TARGETS, spmm_space
 from tvm_gnn.tuning.builder import Builder
 
@@ -78,6 +79,7 @@ class MakeKernel(Protocol):
         choice: Decisions | None = None,
         edge_order: str = "caller",
         threads: int = 2,
+        dtype: str = "float32",
     ) -> SpMMKernel: ...
 
 
@@ -92,16 +94,18 @@ def make_kernel(libraries: Libraries) -> MakeKernel:
         choice: Decisions | None = None,
         edge_order: str = "caller",
         threads: int = 2,
+        dtype: str = "float32",
     ) -> SpMMKernel:
-        choice = spmm_space(feat, "avx512").default if choice is None else choice
+        if choice is None:
+            choice = spmm_space(feat, "avx512", dtype, edge_width(parse_op(op), feat)).default
         order = (
             "edge_ids" if parse_op(op).uses_edge and edge_order == "caller" and graph.edge_ids is not None else "csr"
         )
-        spec = code_spec(op, feat, choice, graph.index_dtype, order)
+        spec = code_spec(op, feat, choice, graph.index_dtype, order, dtype)
         (library,) = libraries.load([spec])
         launch = spmm_csr.launch_parameters(choice, threads)
         return SpMMKernel(
-            graph, parse_op(op), feat, "float32", order, library, launch, threads, Provenance("default", dict(choice))
+            graph, parse_op(op), feat, dtype, order, library, launch, threads, Provenance("default", dict(choice))
         )
 
     return make
@@ -158,12 +162,15 @@ def run_python() -> Callable[..., str]:
     return run
 
 
-def code_spec(op: str, feat: int, choice: Decisions, index_dtype: str, edge_order: str) -> dict[str, Any]:
+def code_spec(
+    op: str, feat: int, choice: Decisions, index_dtype: str, edge_order: str, dtype: str = "float32"
+) -> dict[str, Any]:
     """The code spec of a schedule, as `Task.code_spec` has it."""
     return {
         "op": op,
         "feat": feat,
-        "dtype": "float32",
+        "edge_width": edge_width(parse_op(op), feat),
+        "dtype": dtype,
         "index_dtype": index_dtype,
         "edge_order": edge_order,
         "code": spmm_csr.code_decisions(choice),

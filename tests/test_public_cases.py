@@ -19,6 +19,7 @@ from tvm_gnn.ops import OPS
 from tvm_gnn.ops.reference import spmm_reference
 from tvm_gnn.templates.spmm_csr import code_decisions
 from tvm_gnn.testing.odd_graphs import variant
+from tvm_gnn.testing.operands import edge_values_shape, used
 from tvm_gnn.testing.schedules import spmm_space
 
 DATA = json.loads((Path(__file__).parent / "data" / "public_cases.json").read_text())
@@ -63,6 +64,30 @@ def floats(values: Any) -> NDArray[np.float32]:
 def _(kernels: Any, expect: Any) -> None:
     for kernel in kernels(G4, "copy_u_sum", 2):
         np.testing.assert_array_equal(kernel(X), floats(expect))
+
+
+@check("max_of_negatives")
+def _(kernels: Any, expect: Any) -> None:
+    for kernel in kernels(G4, "copy_u_max", 2):
+        np.testing.assert_array_equal(kernel(-X), floats(expect))
+
+
+@check("min")
+def _(kernels: Any, expect: Any) -> None:
+    for kernel in kernels(G4, "copy_u_min", 2):
+        np.testing.assert_array_equal(kernel(X), floats(expect))
+
+
+@check("float64")
+def _() -> None:
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 50, (2, 400))
+    graph = Graph.from_coo(src, dst, num_src=50, num_dst=50)
+    x, w = rng.standard_normal((50, 33)), rng.standard_normal(400)
+    for op in ("u_mul_e_sum", "u_add_e_mean", "u_sub_e_max"):
+        want = spmm_reference(OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
+        got = tvm_gnn.load(graph, op, 33, dtype="float64")(x, w)
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
 @check("edge_order")
@@ -110,7 +135,8 @@ def _(make_kernel: Any, libraries: Any) -> None:
     graph = Graph.from_coo(given["src"], given["dst"], num_src=given["num_nodes"], num_dst=given["num_nodes"])
     x, w = np.ones((6, 3), np.float32), np.ones(3, np.float32)
     by_code = {json.dumps(code_decisions(choice)): choice for choice in spmm_space(3, "avx512")}
-    shared = {"op": "u_mul_e_mean", "feat": 3, "dtype": "float32", "index_dtype": "int32", "edge_order": "csr"}
+    shared = {"op": "u_mul_e_mean", "feat": 3, "edge_width": 1, "dtype": "float32"}
+    shared |= {"index_dtype": "int32", "edge_order": "csr"}
     libraries.paths([{**shared, "code": code_decisions(choice)} for choice in by_code.values()])  # two at a time
     for choice in by_code.values():
         kernel = make_kernel(graph, "u_mul_e_mean", 3, choice)
@@ -123,7 +149,7 @@ def _(make_kernel: Any, libraries: Any) -> None:
 def _(kernels: Any, expect: Any) -> None:
     graph = Graph.from_coo([1] * 7, [0] * 7, num_src=2, num_dst=2)
     x, w = floats([[5], [2]]), np.arange(1, 8, dtype=np.float32)
-    for op, value in zip(("u_mul_e_sum", "u_mul_e_mean"), expect, strict=True):
+    for op, value in zip(("u_mul_e_sum", "u_mul_e_mean", "u_mul_e_max"), expect, strict=True):
         for kernel in kernels(graph, op, 1):
             assert kernel(x, w).tolist() == [[value], [0]]
 
@@ -159,9 +185,11 @@ def _(kernels: Any) -> None:
     for num_src, num_dst in ((0, 0), (3, 0), (3, 3)):
         graph = Graph.from_coo([], [], num_src=num_src, num_dst=num_dst)
         for op in OPS:
-            w = (floats([]),) if OPS[op].uses_edge else ()
+            given = used(
+                OPS[op], np.ones((num_src, 5), np.float32), np.ones(edge_values_shape(OPS[op], graph, 5), np.float32)
+            )
             for kernel in kernels(graph, op, 5):
-                y = kernel(np.ones((num_src, 5), np.float32), *w)
+                y = kernel(*given)
                 assert (y.shape, y.dtype, y.any()) == ((num_dst, 5), np.float32, False)
 
 

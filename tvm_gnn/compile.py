@@ -15,6 +15,7 @@ from .errors import ArtifactError, InputError, InputTypeError
 from .graph import Graph
 from .graph.signature import comparable_distance
 from .ops import Op, parse_op
+from .ops.dims import RowShape
 from .runtime.library import Library
 from .runtime.spmm_kernel import Provenance, SpMMKernel
 from .templates.space import Decisions
@@ -30,39 +31,42 @@ LIBRARY = "kernel.so"
 def tune(
     graph: Graph,
     op: str | Op,
-    feat: int,
+    feat: int | tuple[int, int],
     *,
     target: str = ...,
     budget: str | float | None = ...,
     trials: int | None = ...,
     seed: int = ...,
     dtype: str = ...,
+    edge_feat: RowShape | None = ...,
     edge_order: str = ...,
     observer: Observer | None = ...,
 ) -> TuneReport: ...
 @overload
 def tune(
     graph: Graph,
-    op: Sequence[tuple[str | Op, int]],
+    op: Sequence[tuple[str | Op, int | tuple[int, int]]],
     *,
     target: str = ...,
     budget: str | float | None = ...,
     trials: int | None = ...,
     seed: int = ...,
     dtype: str = ...,
+    edge_feat: RowShape | None = ...,
     edge_order: str = ...,
     observer: Observer | None = ...,
 ) -> list[TuneReport]: ...
 def tune(
     graph: Graph,
-    op: str | Op | Sequence[tuple[str | Op, int]],
-    feat: int | None = None,
+    op: str | Op | Sequence[tuple[str | Op, int | tuple[int, int]]],
+    feat: int | tuple[int, int] | None = None,
     *,
     target: str = "cpu",
     budget: str | float | None = None,
     trials: int | None = None,
     seed: int = 0,
     dtype: str = "float32",
+    edge_feat: RowShape | None = None,
     edge_order: str = "caller",
     observer: Observer | None = None,
 ) -> TuneReport | list[TuneReport]:
@@ -72,8 +76,11 @@ def tune(
     ----------
     graph : Graph
     op : operator, its name (``"u_mul_e_sum"``), or a list of (op, feat) that share the budget
-    feat : int
-        Feature width F; not with a list.
+    feat : int or (int, int)
+        Feature width F, or heads and width per head; not with a list.
+    edge_feat : shape, optional
+        Shape of an edge's values: ``()`` for one each, ``(H, 1)`` for one per head, `feat` for one per feature.
+        Default: one each, one per head where `feat` has heads, and `feat` for copy_e.
     budget : str or float, optional
         Wall-clock time for everything, such as ``"60s"``; default 60 s when `trials` is not given either.
     trials : int, optional
@@ -105,7 +112,10 @@ def tune(
     if several and feat is not None:
         raise InputError(f"feat: is part of each (op, feat) of the list (got feat={feat} too).")
     pairs = _pairs(op) if several else [(op, feat)]
-    tasks = [make_task(graph, one, width, target=target, dtype=dtype, edge_order=edge_order) for one, width in pairs]
+    tasks = [
+        make_task(graph, one, width, target=target, dtype=dtype, edge_feat=edge_feat, edge_order=edge_order)
+        for one, width in pairs
+    ]
     for task in tasks:
         if task.is_empty:
             raise InputError(
@@ -129,11 +139,12 @@ def tune(
 def load(
     graph: Graph,
     op: str | Op,
-    feat: int | None = None,
+    feat: int | tuple[int, int] | None = None,
     *,
     target: str = "cpu",
     threads: int | None = None,
     dtype: str = "float32",
+    edge_feat: RowShape | None = None,
     edge_order: str = "caller",
 ) -> SpMMKernel:
     """The best kernel known for an operator on a graph. Never tunes.
@@ -146,8 +157,10 @@ def load(
     ----------
     graph : Graph
     op : operator or its name
-    feat : int
-        Feature width F >= 0.
+    feat : int or (int, int)
+        Feature width F >= 0, or heads and width per head.
+    edge_feat : shape, optional
+        As for `tune`.
     threads : int, optional
         Most threads to use; default: what affinity, cgroup quota and environment allow.
     edge_order : {"caller", "csr"}
@@ -165,7 +178,9 @@ def load(
     DependencyError
         There is no artifact, and TVM or a compiler to build the default is missing.
     """
-    task = make_task(graph, op, feat, target=target, threads=threads, dtype=dtype, edge_order=edge_order)
+    task = make_task(
+        graph, op, feat, target=target, threads=threads, dtype=dtype, edge_feat=edge_feat, edge_order=edge_order
+    )
     if task.is_empty:
         return _kernel(task, None, {}, Provenance("default"))
     found = _find(task)
@@ -186,6 +201,7 @@ def make_task(
     target: str = "cpu",
     threads: int | None = None,
     dtype: str = "float32",
+    edge_feat: RowShape | None = None,
     edge_order: str = "caller",
 ) -> Task:
     """The checked arguments of `tune` and `load` as a task."""
@@ -193,7 +209,7 @@ def make_task(
         raise InputTypeError(f"graph: must be a tvm_gnn.Graph (got {type(graph).__name__}). See Graph.from_edge_index.")
     if feat is None:
         raise InputTypeError("feat: the feature width is needed (got none).")
-    return Task(graph, parse_op(op), feat, dtype, edge_order, detect(target, threads))
+    return Task(graph, parse_op(op), feat, dtype, edge_order, detect(target, threads), edge_feat)
 
 
 def artifact_store() -> ArtifactStore:
@@ -216,7 +232,7 @@ def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], prov
     return SpMMKernel(
         task.graph,
         task.op,
-        int(task.feat),
+        task.feat,
         task.dtype,
         task.kernel_edge_order,
         library,
@@ -227,11 +243,13 @@ def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], prov
             load,
             task.graph,
             task.op.name,
-            int(task.feat),
+            task.feat,
             threads=task.target.threads,
             dtype=task.dtype,
+            edge_feat=task.edge_feat if task.op.uses_edge else None,
             edge_order=task.edge_order,
         ),
+        task.edge_feat,
     )
 
 

@@ -23,7 +23,21 @@ def test_every_message_with_every_reduce_is_an_operator() -> None:
 
 
 def test_which_operators_read_edge_values() -> None:
-    assert {name for name, op in OPS.items() if op.uses_edge} == {"u_mul_e_sum", "u_mul_e_mean"}
+    assert {name for name, op in OPS.items() if not op.uses_edge} == {f"copy_u_{reduce}" for reduce in REDUCES}
+    assert {name for name, op in OPS.items() if not op.uses_src} == {f"copy_e_{reduce}" for reduce in REDUCES}
+
+
+@pytest.mark.parametrize(
+    ("name", "feat", "expected"),
+    [
+        ("u_mul_e_sum", (16,), ()),
+        ("u_add_e_max", (4, 16), (4, 1)),
+        ("copy_e_sum", (16,), (16,)),
+        ("copy_e_mean", (4, 16), (4, 16)),
+    ],
+)
+def test_edge_values_by_default(name: str, feat: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    assert OPS[name].default_edge_feat(feat) == expected
 
 
 @pytest.mark.parametrize(

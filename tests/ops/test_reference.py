@@ -43,8 +43,58 @@ def inputs(graph: Graph, feat: int) -> tuple[NDArray[Any], NDArray[Any]]:
     return rng.standard_normal((graph.num_src, feat)), rng.standard_normal(graph.num_edges)
 
 
-@pytest.mark.parametrize("edge_order", ["csr", "edge_ids"])
+def one_by_one(op: SpMM, graph: Graph, x: NDArray[Any], w: NDArray[Any]) -> NDArray[Any]:
+    """Row by row, feature by feature, in Python's own numbers; a column of w serves its share of the features."""
+    feat = x.shape[1]
+    combine = {
+        "copy_u": lambda u, e: u,
+        "copy_e": lambda u, e: e,
+        "u_add_e": lambda u, e: u + e,
+        "u_sub_e": lambda u, e: u - e,
+        "u_mul_e": lambda u, e: u * e,
+        "u_div_e": lambda u, e: u / e,
+    }[op.message]
+    finish = {"sum": sum, "mean": lambda values: sum(values) / len(values), "max": max, "min": min}[op.reduce]
+    out = np.zeros((graph.num_dst, feat))
+    for row in range(graph.num_dst):
+        places = range(graph.indptr[row], graph.indptr[row + 1])
+        for k in range(feat if places else 0):
+            edges = [p if graph.edge_ids is None else graph.edge_ids[p] for p in places]
+            column = k // (feat // w.shape[1])
+            messages = [combine(x[graph.indices[p], k], w[e, column]) for p, e in zip(places, edges, strict=True)]
+            out[row, k] = finish(messages)
+    return out
+
+
+@pytest.mark.parametrize("edge_width", [1, 2, 4])
 @pytest.mark.parametrize("op", OPS.values(), ids=list(OPS))
+@pytest.mark.parametrize(
+    "name", ["unsorted_edge_list", "isolated_nodes", "parallel_edges", "wide", "empty", "zero_edges"]
+)
+def test_equals_plain_python(name: str, op: SpMM, edge_width: int) -> None:
+    graph = ODD_GRAPHS[name]()
+    rng = np.random.default_rng(6)
+    x, w = (
+        rng.standard_normal((graph.num_src, 4)),
+        rng.standard_normal((graph.num_edges, 4 if not op.uses_src else edge_width)),
+    )
+    got = spmm_reference(op, graph.indptr, graph.indices, graph.edge_ids, x, w)
+    np.testing.assert_allclose(got, one_by_one(op, graph, x, w), rtol=1e-12, atol=1e-12)
+
+
+def test_nan_wins_a_max_and_infinity_loses_to_nothing() -> None:
+    graph = Graph.from_coo([0, 1, 2, 3, 3], [0, 0, 1, 2, 0], num_src=4, num_dst=4)
+    x = np.array([[1.0], [np.nan], [-np.inf], [7.0]])
+    got = spmm_reference(OPS["copy_u_max"], graph.indptr, graph.indices, None, x)[:, 0]
+    assert np.isnan(got[0])
+    assert got[1:].tolist() == [-np.inf, 7.0, 0.0]
+
+
+PRODUCTS = [OPS[name] for name in ("copy_u_sum", "copy_u_mean", "u_mul_e_sum", "u_mul_e_mean")]
+
+
+@pytest.mark.parametrize("edge_order", ["csr", "edge_ids"])
+@pytest.mark.parametrize("op", PRODUCTS, ids=[op.name for op in PRODUCTS])
 @pytest.mark.parametrize("name", ODD_GRAPHS)
 def test_equals_scipy_and_the_dense_product(name: str, op: SpMM, edge_order: str) -> None:
     graph = variant(ODD_GRAPHS[name](), "int32", edge_order)

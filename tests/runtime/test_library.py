@@ -63,7 +63,7 @@ def test_arguments_that_do_not_fit_the_library_are_an_error(
     """An artifact under the wrong key must not read memory as something it is not."""
     graph: Graph = variant(ODD_GRAPHS["self_loops"](), index_dtype, "csr")
     x, y = np.ones((graph.num_src, feat), dtype), np.zeros((graph.num_dst, feat), dtype)
-    frame = SpMMFrame(Library(built), graph, feat, dtype, "csr", False, LAUNCH)
+    frame = SpMMFrame(Library(built), graph, feat, dtype, "csr", OPS["copy_u_sum"], 1, LAUNCH)
     for _ in range(3):
         with pytest.raises(ArtifactError, match=r"kernel: reported error -?\d+; its arguments do not fit the library"):
             frame.run(x.ctypes.data, None, y.ctypes.data, 2)

@@ -19,6 +19,7 @@ from tvm_gnn.graph import Graph
 from tvm_gnn.ops import OPS
 from tvm_gnn.ops.reference import spmm_reference
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS
+from tvm_gnn.testing.operands import edge_values_shape, used
 
 FEAT = 9
 HEAVY = {"tvm", "tvm_ffi", "torch", "xgboost"}
@@ -258,9 +259,10 @@ def test_loading_again_publishes_nothing_new(isolated_cache: Path) -> None:
 def test_a_callers_edge_order_or_csr_order(op: str) -> None:
     graph = ODD_GRAPHS["unsorted_edge_list"]()
     x, w = integers(graph)
-    y = tvm_gnn.load(graph, op, FEAT)(*((x, w) if OPS[op].uses_edge else (x,)))
+    w = np.resize(w, edge_values_shape(OPS[op], graph, FEAT))
+    y = tvm_gnn.load(graph, op, FEAT)(*used(OPS[op], x, w))
     in_order = tvm_gnn.load(graph, op, FEAT, edge_order="csr")
-    assert y.tobytes() == in_order(*((x, graph.to_csr_order(w)) if OPS[op].uses_edge else (x,))).tobytes()
+    assert y.tobytes() == in_order(*used(OPS[op], x, graph.to_csr_order(w))).tobytes()
 
 
 @pytest.mark.usefixtures("quick_builds")
@@ -273,10 +275,10 @@ def test_a_number_of_numpy_is_a_width() -> None:
     ("changes", "error", "text"),
     [
         ({"graph": np.eye(3)}, InputTypeError, r"graph: must be a tvm_gnn.Graph \(got ndarray\)"),
-        ({"op": "u_mul_e_max"}, InputError, r"op: must be one of .* \(got 'u_mul_e_max'\)"),
+        ({"op": "u_mul_e_product"}, InputError, r"op: must be one of .* \(got 'u_mul_e_product'\)"),
         ({"feat": None}, InputTypeError, r"feat: the feature width is needed"),
-        ({"feat": 2.0}, InputTypeError, r"feat: must be an integer \(got float\)"),
-        ({"feat": True}, InputTypeError, r"feat: must be an integer \(got bool\)"),
+        ({"feat": 2.0}, InputTypeError, r"feat: must be an integer or a pair of them \(got float\)"),
+        ({"feat": True}, InputTypeError, r"feat: must be an integer or a pair of them \(got bool\)"),
         ({"feat": -1}, InputError, r"feat: must be at least 0 \(got -1\)"),
         ({"dtype": "int8"}, InputError, r"dtype: must be one of float32.* \(got 'int8'\)"),
         ({"edge_order": "coo"}, InputError, r"edge_order: must be one of caller, csr \(got 'coo'\)"),

@@ -12,6 +12,7 @@ import pytest
 from tvm_gnn.errors import InputError, InputTypeError, TvmGnnError
 from tvm_gnn.ops import OPS
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS
+from tvm_gnn.testing.operands import edge_values_shape, used
 
 FEAT = 6
 GRAPH = ODD_GRAPHS["wide"]()  # 300 sources, 9 destinations, 200 edges
@@ -117,7 +118,8 @@ def test_torch_expanded_tensors(torch: Any, mul_sum: Any) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_inputs_are_never_written_and_outputs_are_new(make_kernel: Any, op: str) -> None:
     kernel = make_kernel(GRAPH, op, FEAT)
-    given = (X.copy(), W.copy()) if OPS[op].uses_edge else (X.copy(),)
+    w = np.resize(W, edge_values_shape(OPS[op], GRAPH, FEAT))
+    given = used(OPS[op], X.copy(), w)
     before = [array.tobytes() for array in given]
     structure = [GRAPH.indptr.tobytes(), GRAPH.indices.tobytes()]
     first, second = kernel(*given), kernel(*given)
@@ -155,7 +157,7 @@ WRONG_NUMPY: dict[str, tuple[Callable[[], tuple[Any, ...]], type[TvmGnnError], s
     "x none": (lambda: (None, W), InputTypeError, r"x: must be a numpy array or a torch tensor \(got NoneType\)"),
     "w missing": (lambda: (X,), InputTypeError, r"w: u_mul_e_sum reads edge values, shape \(200,\) \(got none\)"),
     "w short": (lambda: (X, W[:-1]), InputError, r"w: must have shape \(200,\) \(got \(199,\)\)"),
-    "w column": (lambda: (X, W[:, None]), InputError, r"w: must have shape \(200,\) \(got \(200, 1\)\)"),
+    "w columns": (lambda: (X, W[:, None].repeat(2, 1)), InputError, r"w: must have shape \(200,\) \(got \(200, 2\)\)"),
     "w float64": (lambda: (X, W.astype(float)), InputTypeError, r"w: must be float32 \(got float64\)"),
     "w scalar": (lambda: (X, 2.0), InputTypeError, r"w: must be a numpy array or a torch tensor \(got float\)"),
 }

@@ -1,13 +1,13 @@
 """g-SpMM kernels against the float64 reference: operators × widths × index types × edge orders × schedules × graphs.
 
-How it is sampled (all seeded). For every width the schedules are, for each of three simulated CPUs (AVX-512, AVX2,
-SSE), a covering sample: the default, then schedules until every legal value of every decision has occurred. They are
-dealt out in turn to the twelve combinations of operator, index type and edge order, in an order that is shuffled per
-width; where there are fewer schedules than combinations more are drawn. Every library so built runs on every odd
-graph: once on one thread, and on two threads with every third of the launch parameters (parts, static and dynamic
+How it is sampled (all seeded). For every width each combination of operator, index type and edge order gets a schedule
+drawn from the space of a simulated CPU (AVX-512, AVX2, SSE in turn), with edge values of a drawn width (one per edge,
+per head, per feature), a quarter of them in float64; and for each CPU a covering sample of the plain space follows: the
+default, then schedules until every legal value of every decision has occurred. Every library so built runs on every
+odd graph: once on one thread, and on two threads with every third of the launch parameters (parts, static and dynamic
 hand-out, prefetch distance) that some legal schedule gives this code, the next third on the next graph. Inputs are
-small integers, whose sums are exact in float32 in any order: the first run must equal the reference rounded to
-float32, all others must have the same bits.
+small numbers, whose sums are exact in any order: the first run must equal the reference rounded to the dtype, all
+others must have the same bits.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tvm_gnn.testing.schedules import TARGETS, covering_sample, launches, spmm_s
 
 WIDTHS = (1, 2, 3, 7, 16, 31, 32, 33, 64, 127, 128, 129, 257)
 INDEX_DTYPES = ("int32", "int64")
+DTYPES = ("float32", "float64")
 # Only edge values have an order; kernels without them are built for one.
 COMBINATIONS = [
     (name, index_dtype, edge_order)
@@ -47,27 +48,42 @@ class Case(NamedTuple):
 
     op: str
     feat: int
+    edge_width: int
+    dtype: str
     index_dtype: str
     edge_order: str
     target: str
     choice: Decisions
 
 
+def edge_widths(op: str, feat: int) -> list[int]:
+    """What the operator may read per edge: one number, one per head of two or four, one per feature."""
+    if not OPS[op].uses_edge:
+        return [1]
+    if not OPS[op].uses_src:
+        return [feat]
+    return sorted({1, feat} | {heads for heads in (2, 4) if feat % heads == 0})
+
+
 @cache
 def cases(feat: int) -> list[Case]:
     """The libraries of one width (see the module's text)."""
     rng = random.Random(1000 + feat)
-    schedules = [(target, choice) for target in TARGETS for choice in covering_sample(spmm_space(feat, target), rng)]
-    while len(schedules) < len(COMBINATIONS):
-        target = rng.choice(list(TARGETS))
-        schedules.append((target, spmm_space(feat, target).sample(rng)))
-    rng.shuffle(schedules)
-    dealt = rng.sample(COMBINATIONS, len(COMBINATIONS))
-    return [
-        Case(op, feat, index_dtype, edge_order, target, choice)
-        for i, (target, choice) in enumerate(schedules)
-        for op, index_dtype, edge_order in [dealt[i % len(dealt)]]
-    ]
+    drawn: list[Case] = []
+    for i, (op, index_dtype, edge_order) in enumerate(rng.sample(COMBINATIONS, len(COMBINATIONS))):
+        target, dtype = list(TARGETS)[i % len(TARGETS)], DTYPES[rng.random() < 0.25]
+        width = rng.choice(edge_widths(op, feat))
+        choice = spmm_space(feat, target, dtype, width).sample(rng)
+        drawn.append(Case(op, feat, width, dtype, index_dtype, edge_order, target, choice))
+    # Every legal value of every decision of the plain space occurs, on an operator that takes part in it.
+    for target in TARGETS:
+        for choice in covering_sample(spmm_space(feat, target), rng):
+            op, index_dtype, edge_order = rng.choice(COMBINATIONS)
+            if OPS[op].uses_src:
+                drawn.append(Case(op, feat, 1, "float32", index_dtype, edge_order, target, choice))
+            else:
+                drawn.append(Case("copy_u_sum", feat, 1, "float32", index_dtype, "csr", target, choice))
+    return drawn
 
 
 class Data(NamedTuple):
@@ -75,34 +91,38 @@ class Data(NamedTuple):
 
     graph: Graph
     inputs: list[tuple[NDArray[Any], NDArray[Any]]]
-    exact: NDArray[np.float32]
+    exact: NDArray[Any]
 
 
 @cache
-def data(graph_name: str, op: str, feat: int, index_dtype: str, edge_order: str) -> Data:
+def data(graph_name: str, op: str, feat: int, edge_width: int, dtype: str, index_dtype: str, edge_order: str) -> Data:
     graph = variant(ODD_GRAPHS[graph_name](), index_dtype, edge_order)
     rng = np.random.default_rng(feat)
-    x = rng.choice([-7, -5, -3, -1, 2, 4, 6], (graph.num_src, feat)).astype(np.float32)
-    w = rng.choice([-3, -2, -1, 1, 2, 5], graph.num_edges).astype(np.float32)
-    inputs = [(at_offset(x, offset), at_offset(w, offset)) for offset in (0, 4)]
+    x = rng.choice([-7, -5, -3, -1, 2, 4, 6], (graph.num_src, feat)).astype(dtype)
+    # Powers of two: quotients are exact too.
+    w = rng.choice([-4, -2, -1, 0.5, 1, 2], (graph.num_edges, edge_width)).astype(dtype)
+    inputs = [(at_offset(x, offset), at_offset(w, offset)) for offset in (0, np.dtype(dtype).itemsize)]
     reference = spmm_reference(OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
-    return Data(graph, inputs, reference.astype(np.float32))
+    return Data(graph, inputs, reference.astype(dtype))
 
 
 def mistake(library: Library, case: Case, graph_name: str) -> str | None:
     """What is wrong with a library on a graph; None when every launch is right."""
-    known = data(graph_name, case.op, case.feat, case.index_dtype, case.edge_order)
-    outputs = [Guarded(known.exact.shape, "float32", offset) for offset in (0, 4)]
+    known = data(graph_name, case.op, case.feat, case.edge_width, case.dtype, case.index_dtype, case.edge_order)
+    itemsize = known.exact.itemsize
+    outputs = [Guarded(known.exact.shape, case.dtype, offset) for offset in (0, itemsize)]
     before = [array.tobytes() for pair in known.inputs for array in pair]
     first: NDArray[Any] | None = None
-    variants = launches(spmm_space(case.feat, case.target), case.choice, threads=2)
+    space = spmm_space(case.feat, case.target, case.dtype, case.edge_width)
+    variants = launches(space, case.choice, threads=2)
     runs = [(variants[-1], 1)] + [(launch, 2) for launch in variants[list(ODD_GRAPHS).index(graph_name) % 3 :: 3]]
     for i, (launch, threads) in enumerate(runs):
         (x, w), output = known.inputs[i % 2], outputs[i // 2 % 2]
-        uses_edge = OPS[case.op].uses_edge
-        frame = SpMMFrame(library, known.graph, case.feat, "float32", case.edge_order, uses_edge, launch)
+        op = OPS[case.op]
+        frame = SpMMFrame(library, known.graph, case.feat, case.dtype, case.edge_order, op, case.edge_width, launch)
         output.reset()
-        frame.run(x.ctypes.data, w.ctypes.data if uses_edge else None, output.array.ctypes.data, threads)
+        addresses = (x.ctypes.data if op.uses_src else None, w.ctypes.data if op.uses_edge else None)
+        frame.run(*addresses, output.array.ctypes.data, threads)
         where = f"{graph_name}, {launch}, {threads} thread(s)"
         if not output.intact():
             return f"{where}: wrote outside its output"
@@ -129,7 +149,8 @@ def test_kernels_match_the_reference(libraries: Any, feat: int) -> None:
             {
                 "op": case.op,
                 "feat": feat,
-                "dtype": "float32",
+                "edge_width": case.edge_width,
+                "dtype": case.dtype,
                 "index_dtype": case.index_dtype,
                 "edge_order": case.edge_order,
                 "code": spmm_csr.code_decisions(case.choice),
@@ -152,7 +173,8 @@ def test_the_sample_has_every_combination_and_every_value(feat: int) -> None:
     chosen = cases(feat)
     assert {(case.op, case.index_dtype, case.edge_order) for case in chosen} == set(COMBINATIONS)
     for target in TARGETS:
-        sampled = values_of([case.choice for case in chosen if case.target == target])
+        plain = [case for case in chosen if case.target == target and (case.edge_width, case.dtype) == (1, "float32")]
+        sampled = values_of([case.choice for case in plain])
         assert sampled == values_of(list(spmm_space(feat, target))), target
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tvm_gnn.ops import OPS
 from tvm_gnn.templates import spmm_csr
+from tvm_gnn.testing.operands import edge_width
 
 # Runs in a process of its own, which a stray access kills; the last line printed says in which case.
 RUN = """
@@ -38,7 +39,7 @@ for case in json.loads(sys.argv[1]):
             graph = variant(ODD_GRAPHS[name](), case["index_dtype"], case["edge_order"])
             rng = np.random.default_rng(0)
             x = rng.integers(-4, 5, (graph.num_src, feat)).astype(np.float32)
-            w = rng.integers(1, 4, graph.num_edges).astype(np.float32)
+            w = np.exp2(rng.integers(0, 3, (graph.num_edges, case["edge_width"]))).astype(np.float32)
             want = spmm_reference(op, graph.indptr, graph.indices, graph.edge_ids, x, w).astype(np.float32)
             y = np.full(want.shape, np.nan, np.float32)
             given = {"indptr": graph.indptr, "indices": graph.indices, "edge_ids": graph.edge_ids}
@@ -47,10 +48,14 @@ for case in json.loads(sys.argv[1]):
             at = dict(zip([n for n, array in given.items() if array is not None], keep))
             ids = at["edge_ids"].array if "edge_ids" in at else None
             guarded = Guarded(at["indptr"].array, at["indices"].array, num_src=graph.num_src, edge_ids=ids)
+            used = {"y", *(["x"] * op.uses_src), *(["w"] * op.uses_edge)}
             for launch in case["launches"]:
-                frame = SpMMFrame(library, guarded, feat, "float32", case["edge_order"], op.uses_edge, launch)
+                frame = SpMMFrame(
+                    library, guarded, feat, "float32", case["edge_order"], op, case["edge_width"], launch
+                )
                 at["y"].array.fill(np.nan)
-                frame.run(*(at[n].array.ctypes.data for n in ("x", "w", "y")), threads=2)
+                given = [at[n].array.ctypes.data if n in used else None for n in ("x", "w", "y")]
+                frame.run(*given, threads=2)
                 assert (at["y"].array == want).all()
 print("done")
 """
@@ -66,6 +71,7 @@ def test_no_access_outside_the_arguments(libraries: Any, sampled_schedules: Any,
         spec = {
             "op": op,
             "feat": feat,
+            "edge_width": edge_width(OPS[op], feat),
             "dtype": "float32",
             "index_dtype": ("int32", "int64")[i // 4 % 2],
             "edge_order": "edge_ids" if OPS[op].uses_edge and i < 4 else "csr",

@@ -17,6 +17,7 @@ from tvm_gnn.tuning.builder import build_once
 SPEC: dict[str, Any] = {
     "op": "copy_u_sum",
     "feat": 4,
+    "edge_width": 1,
     "dtype": "float32",
     "index_dtype": "int32",
     "edge_order": "csr",

@@ -53,6 +53,8 @@ class Case:
             raise InputTypeError(f"feat: must be an int (got {self.feat!r}).")
         if self.feat < 1:
             raise InputError(f"feat: must be at least 1 (got {self.feat}).")
+        if not self.op.uses_src:
+            raise InputError(f"op: benchmarks need features of the sources (got {self.op.name}).")
         if self.dtype != "float32":
             raise InputError(f"dtype: benchmarks compare float32 only (got {self.dtype!r}).")
 

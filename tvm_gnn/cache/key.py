@@ -14,6 +14,7 @@ from .fields import dump, nonempty_text
 KEY_PARTS = {
     "op": "the operator's name",
     "feat": "feature dims",
+    "edge_feat": "shape of the edge values, none where none are read",
     "dtype": "dtype of the features",
     "index": "index width",
     "edge_order": "order of the edge values: csr or edge_ids",

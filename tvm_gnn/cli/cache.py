@@ -11,6 +11,7 @@ from ..cache import DEFAULT_ENTRY, Artifact, ArtifactStore, explain
 from ..cache.explain import Explanation, Neighbour
 from ..cache.lookup import finite_distance
 from ..compile import artifact_store, default_key, make_task
+from ..errors import InputError
 from ..graph import datasets
 from ..graph.signature import COMPARABLE_WITHIN, comparable_distance, feature_distance
 from ..tuning.task import Task
@@ -32,7 +33,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--dataset", required=True, help="built-in name, name under TVM_GNN_DATA, file, synthetic:…"
     )
     options.add_op(explaining)
-    explaining.add_argument("--feat", required=True, type=int, help="feature width")
+    explaining.add_argument("--feat", required=True, help="feature width such as 64, or heads and width such as 4x16")
+    options.add_operands(explaining)
     options.add_json(explaining)
     explaining.set_defaults(run=run_explain)
 
@@ -78,7 +80,10 @@ def run_ls(arguments: argparse.Namespace) -> int:
 
 def run_explain(arguments: argparse.Namespace) -> int:
     """Explain a lookup; returns the exit code."""
-    task = make_task(datasets.load(arguments.dataset), arguments.op, arguments.feat)
+    feats = options.feature_shapes("feat", arguments.feat)
+    if len(feats) > 1:
+        raise InputError(f"feat: must be one width (got {arguments.feat!r}).")
+    task = make_task(datasets.load(arguments.dataset), arguments.op, feats[0], **options.operands(arguments))
     store = artifact_store()
     distances = _distances(store, task)
     explanation = _explanation(store, task, distances)

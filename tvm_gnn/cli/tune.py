@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..compile import make_task, tune
 from ..errors import InputError, TuneError
@@ -29,7 +31,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--dataset", required=True, help="built-in name, name under TVM_GNN_DATA, file, or synthetic:…")
     options.add_op(parser)
-    parser.add_argument("--feat", required=True, help="feature width; several, separated by commas, share the budget")
+    parser.add_argument(
+        "--feat",
+        required=True,
+        help="feature width such as 64, or heads and width such as 4x16; several (64,4x16) share the budget",
+    )
+    options.add_operands(parser)
     parser.add_argument("--target", default="cpu", help="device to tune for (default: cpu)")
     parser.add_argument("--budget", help="wall-clock time for everything, such as 60s or 5m (default: 60s)")
     parser.add_argument("--trials", type=int, help="number of trials, those recorded earlier included")
@@ -42,9 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code. What some widths found is told also when another one fails."""
     budget = "60s" if arguments.budget is None and arguments.trials is None else arguments.budget
     total_s = parse_budget(budget, arguments.trials).seconds  # before a large file is read
-    feats = options.integers("feat", arguments.feat)
+    feats = options.feature_shapes("feat", arguments.feat)
     graph = datasets.load(arguments.dataset)
-    tasks = [make_task(graph, arguments.op, feat, target=arguments.target) for feat in feats]
+    more = {"target": arguments.target, **options.operands(arguments)}
+    tasks = [make_task(graph, arguments.op, feat, **more) for feat in feats]
     for task in tasks:  # before the first of them takes its time
         if task.is_empty:
             raise InputError(
@@ -56,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     with interruptible() as interruption:
         try:
             for task in tasks:
-                reports.append(_in_order(_tune(graph, task.feat, arguments, share_s, interruption), task))
+                reports.append(_in_order(_tune(graph, task.feat, arguments, more, share_s, interruption), task))
                 if interruption.asked or reports[-1].interrupted:
                     break
         except (Exception, KeyboardInterrupt) as error:
@@ -68,7 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tune(
-    graph: Graph, feat: int, arguments: argparse.Namespace, budget_s: float | None, interruption: Interruption
+    graph: Graph,
+    feat: int | tuple[int, int],
+    arguments: argparse.Namespace,
+    more: dict[str, Any],
+    budget_s: float | None,
+    interruption: Interruption,
 ) -> TuneReport:
     with TuneProgress(quiet=arguments.json) as progress:
         try:
@@ -76,7 +89,7 @@ def _tune(
                 graph,
                 arguments.op,
                 feat,
-                target=arguments.target,
+                **more,
                 budget=budget_s,
                 trials=arguments.trials,
                 seed=arguments.seed,
@@ -124,7 +137,7 @@ def _notes(report: TuneReport, task: Task, trials: int | None, budget_s: float |
     return notes
 
 
-def _what_is_kept(feats: list[int], reports: list[TuneReport]) -> str:
+def _what_is_kept(feats: Sequence[int | tuple[int, ...]], reports: list[TuneReport]) -> str:
     parts = ["interrupted"]
     for report in reports:
         kept = "is kept" if report.artifact else "could not be kept"

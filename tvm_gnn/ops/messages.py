@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class Message:
         ``combine(u, e)`` on numpy arrays or on TensorIR expressions; the operand that is not used is None.
     flops : int
         Floating-point operations per edge and feature, without the reduction.
+    magnitude : callable, optional
+        ``magnitude(|u|, |e|)`` bounds the size of the operands of a rounding; default: `combine` itself.
     """
 
     name: str
@@ -28,6 +34,7 @@ class Message:
     uses_edge: bool
     combine: Callable[[Any, Any], Any]
     flops: int
+    magnitude: Callable[[Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -37,13 +44,22 @@ class Reduce:
     Attributes
     ----------
     name : str
-        ``sum`` or ``mean``.
+        ``sum``, ``mean``, ``max`` or ``min``.
+    ufunc : numpy ufunc
+        The reduction of two values in numpy. NaN wins over every number.
+    better : callable, optional
+        ``better(value, total)`` says which of two numbers a selecting reduction keeps; None: it adds.
+    identity : float
+        What a reduction starts from. A row without edges is 0 whatever it is.
     divides_by_degree : bool
         Whether the reduced value is divided by the in-degree (the edge count, also for weighted messages).
     """
 
     name: str
-    divides_by_degree: bool
+    ufunc: np.ufunc
+    better: Callable[[Any, Any], Any] | None = None
+    identity: float = 0.0
+    divides_by_degree: bool = False
 
 
 def _registry(*rows: Any) -> dict[str, Any]:
@@ -52,9 +68,15 @@ def _registry(*rows: Any) -> dict[str, Any]:
 
 MESSAGES: dict[str, Message] = _registry(
     Message("copy_u", uses_src=True, uses_edge=False, combine=lambda u, e: u, flops=0),
+    Message("copy_e", uses_src=False, uses_edge=True, combine=lambda u, e: e, flops=0),
+    Message("u_add_e", uses_src=True, uses_edge=True, combine=lambda u, e: u + e, flops=1),
+    Message("u_sub_e", uses_src=True, uses_edge=True, combine=lambda u, e: u - e, flops=1, magnitude=operator.add),
     Message("u_mul_e", uses_src=True, uses_edge=True, combine=lambda u, e: u * e, flops=1),
+    Message("u_div_e", uses_src=True, uses_edge=True, combine=lambda u, e: u / e, flops=1),
 )
 REDUCES: dict[str, Reduce] = _registry(
-    Reduce("sum", divides_by_degree=False),
-    Reduce("mean", divides_by_degree=True),
+    Reduce("sum", np.add),
+    Reduce("mean", np.add, divides_by_degree=True),
+    Reduce("max", np.maximum, better=operator.gt, identity=-math.inf),
+    Reduce("min", np.minimum, better=operator.lt, identity=math.inf),
 )

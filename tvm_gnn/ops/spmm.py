@@ -12,13 +12,13 @@ from .messages import MESSAGES, REDUCES, Message, Reduce
 class SpMM:
     """A g-SpMM operator, such as ``u_mul_e_sum``.
 
-    The kernel takes ``(x, w)`` when the message reads edge values, else ``(x)``.
+    The kernel takes ``(x, w)`` when the message reads both, ``(x)`` or ``(w)`` when it reads one.
 
     Shapes
     ------
-    x : (num_src, F)
-    w : (num_edges,), in the caller's edge order
-    y : (num_dst, F); rows without an in-edge are 0
+    x : (num_src, F) or (num_src, H, D)
+    w : (num_edges, *edge_feat), in the caller's edge order; see `default_edge_feat`
+    y : (num_dst, F) or (num_dst, H, D); rows without an in-edge are 0
     """
 
     message: str
@@ -41,9 +41,20 @@ class SpMM:
         return REDUCES[self.reduce]
 
     @property
+    def uses_src(self) -> bool:
+        """Whether calls take features of the sources."""
+        return self.message_op.uses_src
+
+    @property
     def uses_edge(self) -> bool:
         """Whether calls take edge values."""
         return self.message_op.uses_edge
+
+    def default_edge_feat(self, feat: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of an edge's values unless the caller says another: one each, one per head, or for copy_e a row."""
+        if not self.uses_src:
+            return feat
+        return () if len(feat) == 1 else (*feat[:-1], 1)
 
     def flops(self, num_dst: int, num_edges: int, feat: int) -> int:
         """Floating-point operations of one call: per edge and feature the message and one add."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputTypeError
+from ..ops.dims import RowShape, feature_shape, width
 from ..ops.spmm import SpMM
 from . import pool
 from .arrays import ArrayKind, kind_of, placed, placed_out
@@ -43,11 +44,13 @@ class Provenance:
 
 
 class SpMMKernel:
-    """y = kernel(x[, w]): g-SpMM on the graph it was loaded for. Safe to call from several threads at once.
+    """y = kernel(x[, w]), or kernel(w): g-SpMM on the graph it was loaded for. Several threads may call it at once.
 
     Shapes
     ------
-    x : (num_src, F), w : (num_edges,) when the message reads edge values, y : (num_dst, F)
+    x : (num_src, *feat) when the message reads sources
+    w : (num_edges, *edge_feat) when it reads edge values; trailing ones may be left out or added
+    y : (num_dst, *feat)
 
     numpy arrays and CPU torch tensors are taken without a copy when they are contiguous; the result is of x's kind.
     ``out=`` writes into the caller's buffer and returns it.
@@ -57,7 +60,7 @@ class SpMMKernel:
         self,
         graph: Graph,
         op: SpMM,
-        feat: int,
+        feat: int | RowShape,
         dtype: str,
         edge_order: str,
         library: Library | None,
@@ -65,6 +68,7 @@ class SpMMKernel:
         threads: int,
         provenance: Provenance,
         reload: Callable[[], SpMMKernel] | None = None,
+        edge_feat: RowShape | None = None,
     ) -> None:
         self.graph = graph
         self.op = op
@@ -74,12 +78,16 @@ class SpMMKernel:
         self.threads = threads
         self.provenance = provenance
         self._reload = reload
-        self._uses_edge = op.uses_edge
+        self._uses_src, self._uses_edge = op.uses_src, op.uses_edge
         self._library = library  # None: there is nothing to compute, every output element is an empty sum
         self._launch = launch
-        self._x_shape = (graph.num_src, feat)
-        self._w_shape = (graph.num_edges,)
-        self._y_shape = (graph.num_dst, feat)
+        row = feature_shape(feat)
+        edge = op.default_edge_feat(row) if edge_feat is None else edge_feat
+        self._width, self._edge_width = width(row), width(edge)
+        self._x_shape = (graph.num_src, *row)
+        self._w_shape = (graph.num_edges, *edge)
+        self._w_forms = _with_or_without_ones(self._w_shape, len(row) + 1)
+        self._y_shape = (graph.num_dst, *row)
         self._frames = _Frames()
         self._outputs = OutputMemory() if is_recycled(self._y_shape, dtype) else None
 
@@ -94,7 +102,7 @@ class SpMMKernel:
             f"{self.provenance.decisions}>"
         )
 
-    def __call__(self, x: Any, w: Any = None, *, out: Any = None) -> Any:
+    def __call__(self, x: Any = None, w: Any = None, *, out: Any = None) -> Any:
         """Compute y.
 
         Raises
@@ -102,12 +110,23 @@ class SpMMKernel:
         InputTypeError, InputError
             An argument has another kind, dtype, device or shape than the kernel was loaded for.
         """
-        kind = kind_of("x", x)
-        inputs = [placed("x", x, kind, self._x_shape, self.dtype)]
+        if not self._uses_src:
+            x, w = self._only_edge_values(x, w)
+        inputs: list[Placed] = []
+        x_address = w_address = None
+        if self._uses_src:
+            kind = kind_of("x", x)
+            inputs.append(placed("x", x, kind, self._x_shape, self.dtype))
+            x_address = inputs[0][1]
+        else:
+            kind = kind_of("w", w)
         if self._uses_edge:
             if w is None:
                 raise InputTypeError(f"w: {self.op.name} reads edge values, shape {self._w_shape} (got none).")
+            if getattr(w, "shape", None) in self._w_forms:
+                w = w.reshape(self._w_shape)
             inputs.append(placed("w", w, kind, self._w_shape, self.dtype))
+            w_address = inputs[-1][1]
         elif w is not None:
             raise InputTypeError(f"w: {self.op.name} reads no edge values (got {type(w).__name__}). Call kernel(x).")
         if out is None:
@@ -118,7 +137,7 @@ class SpMMKernel:
             y[...] = 0
         else:
             # `inputs` also keeps a dense copy alive until the kernel is done.
-            self._run(inputs[0][1], inputs[-1][1] if self._uses_edge else None, y_address)
+            self._run(x_address, w_address, y_address)
         if out is not None:
             kind.written(out)
         return y
@@ -142,7 +161,12 @@ class SpMMKernel:
         array, address = self._outputs.empty(self._y_shape, self.dtype)
         return kind.wrap(array), address
 
-    def _run(self, x: int, w: int | None, y: int) -> None:
+    def _only_edge_values(self, x: Any, w: Any) -> tuple[None, Any]:
+        if x is not None and w is not None:
+            raise InputTypeError(f"x: {self.op.name} reads no features (got {type(x).__name__}). Call kernel(w).")
+        return None, x if w is None else w
+
+    def _run(self, x: int | None, w: int | None, y: int) -> None:
         free = self._frames.free
         # A signal handler or a finaliser may call this kernel while a call is being laid out: it gets its own frame.
         frame = free.pop() if free else self._new_frame()
@@ -155,7 +179,14 @@ class SpMMKernel:
     def _new_frame(self) -> SpMMFrame:
         assert self._library is not None
         return SpMMFrame(
-            self._library, self.graph, self.feat, self.dtype, self.edge_order, self._uses_edge, self._launch
+            self._library,
+            self.graph,
+            self._width,
+            self.dtype,
+            self.edge_order,
+            self.op,
+            self._edge_width,
+            self._launch,
         )
 
 
@@ -169,17 +200,17 @@ class SpMMFrame(Frame):
         feat: int,
         dtype: str,
         edge_order: str,
-        uses_edge: bool,
+        op: SpMM,
+        edge_width: int,
         launch: dict[str, int],
     ) -> None:
-        index = graph.index_dtype
         stand_in = np.zeros(1, dtype)
-        no_ids = np.zeros(1, index)
+        no_ids = np.zeros(1, graph.index_dtype)
         edge_ids = graph.edge_ids if edge_order == "edge_ids" and graph.edge_ids is not None else no_ids
         parts = graph.row_partition(launch["parts"])
-        self._graph_arrays = (graph.indptr, graph.indices, edge_ids, stand_in, parts)
-        self._w = tensor((graph.num_edges,) if uses_edge else (1,), dtype, stand_in.ctypes.data)
-        self._x = tensor((graph.num_src, feat), dtype)
+        self._arrays = (graph.indptr, graph.indices, edge_ids, stand_in, parts)
+        self._w = tensor((graph.num_edges if op.uses_edge else 0, edge_width), dtype, stand_in.ctypes.data)
+        self._x = tensor((graph.num_src if op.uses_src else 0, feat), dtype, stand_in.ctypes.data)
         self._y = tensor((graph.num_dst, feat), dtype)
         self._tasks = launch["tasks"]
         arguments: list[DLTensor | int] = [
@@ -194,12 +225,13 @@ class SpMMFrame(Frame):
         ]
         super().__init__(library, arguments)
 
-    def run(self, x: int, w: int | None, y: int, threads: int) -> None:
+    def run(self, x: int | None, w: int | None, y: int, threads: int) -> None:
         """Compute into `y`; arguments are addresses of dense, element-aligned memory of the right size."""
-        self._x.data = x
-        self._y.data = y
+        if x is not None:
+            self._x.data = x
         if w is not None:
             self._w.data = w
+        self._y.data = y
         self(self._tasks, threads)
 
 
@@ -208,6 +240,14 @@ class _Frames(threading.local):
 
     def __init__(self) -> None:
         self.free: list[SpMMFrame] = []
+
+
+def _with_or_without_ones(shape: tuple[int, ...], most_dims: int) -> frozenset[tuple[int, ...]]:
+    """Other shapes of the same elements: trailing ones left out or added."""
+    least = shape
+    while len(least) > 1 and least[-1] == 1:
+        least = least[:-1]
+    return frozenset(least + (1,) * ones for ones in range(most_dims + 1 - len(least))) - {shape}
 
 
 def _over(array: Any) -> DLTensor:

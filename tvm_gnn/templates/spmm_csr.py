@@ -31,7 +31,7 @@ _PREFETCH_FROM_BYTES = 1 << 20
 _SERIAL_BELOW = 100_000
 
 
-def space(feat: int, dtype: str, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(feat: int, dtype: str, target: CpuTarget, num_src: int, num_edges: int, edge_width: int = 1) -> Space:
     """The schedules of one g-SpMM task.
 
     Decisions: ``lanes`` per vector, ``vectors`` per tile, ``unroll`` over neighbours with separate accumulators,
@@ -39,10 +39,15 @@ def space(feat: int, dtype: str, target: CpuTarget, num_src: int, num_edges: int
     (1: serial), ``dynamic`` hand-out of the parts instead of one contiguous share per thread.
     """
     itemsize = np.dtype(dtype).itemsize
-    widest = _floor_power_of_two(min(feat, max(1, target.vector_bytes // itemsize)))
+    heads, width = _heads(feat, edge_width)
+    widest = _floor_power_of_two(min(width, max(1, target.vector_bytes // itemsize)))
     lanes = tuple(sorted({max(1, widest // 2), widest}))
-    most_vectors = -(-feat // lanes[0])
-    vectors = tuple(sorted({v for v in (1, 2, 3, 4, 8, 16, -(-feat // widest)) if v <= most_vectors}))
+
+    def total_vectors(per_vector: int) -> int:
+        return heads * -(-width // per_vector)
+
+    most_vectors = total_vectors(lanes[0])
+    vectors = tuple(sorted({v for v in (1, 2, 3, 4, 8, 16, total_vectors(widest)) if v <= most_vectors}))
     threads = target.threads
     parts = tuple(sorted({1, threads, 2 * threads, 8 * threads, 32 * threads}))
 
@@ -52,7 +57,7 @@ def space(feat: int, dtype: str, target: CpuTarget, num_src: int, num_edges: int
 
     def legal(choice: Mapping[str, Value]) -> bool:
         per_vector, tile, unroll = int(choice["lanes"]), int(choice["vectors"]), int(choice["unroll"])
-        total = -(-feat // per_vector)
+        total = total_vectors(per_vector)
         registers = (unroll + 1 if unroll > 1 else 1) * tile
         return (
             tile <= total
@@ -107,7 +112,7 @@ def launch_parameters(choice: Mapping[str, Value], threads: int) -> dict[str, in
 
 
 def scheduled_module(
-    op: SpMM, feat: int, dtype: str, index_dtype: str, edge_order: str, code: Mapping[str, Value]
+    op: SpMM, feat: int, dtype: str, index_dtype: str, edge_order: str, code: Mapping[str, Value], edge_width: int = 1
 ) -> Any:
     """An IRModule with one function ``main``, ready to compile; node, edge and part counts are symbolic.
 
@@ -119,7 +124,7 @@ def scheduled_module(
         `code_decisions` of a schedule.
     """
     import_tvm()
-    function = _prim_func(op, feat, dtype, index_dtype, edge_order, code)
+    function = _prim_func(op, feat, dtype, index_dtype, edge_order, code, edge_width)
     return _schedule(function, unroll=int(code["unroll"]), order=str(code["order"]))
 
 
@@ -131,14 +136,15 @@ def static_module(
     edge_order: str,
     code: Mapping[str, Value],
     counts: tuple[int, int, int],
+    edge_width: int = 1,
 ) -> Any:
     """The unscheduled function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     tvm = import_tvm()
     num_dst, num_src, num_edges = counts
-    function = _prim_func(op, feat, dtype, index_dtype, edge_order, code)
+    function = _prim_func(op, feat, dtype, index_dtype, edge_order, code, edge_width)
     # `y` comes before `indptr`: its shape is the plain variable that both share.
     sizes = {"y": (num_dst, feat), "x": (num_src, feat), "indices": (num_edges,), "parts": (2,)}
-    sizes |= {"edge_ids": (num_edges,), "w": (num_edges,), "indptr": (num_dst + 1,)}
+    sizes |= {"edge_ids": (num_edges,), "w": (num_edges, edge_width), "indptr": (num_dst + 1,)}
     for name, shape in sizes.items():
         kind = index_dtype if name in ("indices", "parts", "edge_ids", "indptr") else dtype
         parameter = next(p for p in function.params if p.name == name)
@@ -159,12 +165,18 @@ def _prim_func(
     index_dtype: str,
     edge_order: str,
     code: Mapping[str, Value],
+    edge_width: int = 1,
 ) -> Any:
+    from tvm import tirx
     from tvm.script import tirx as T
 
     lanes, tile, unroll = int(code["lanes"]), int(code["vectors"]), int(code["unroll"])
-    prefetch = bool(code["prefetch"])
-    vectors = -(-F // lanes)
+    prefetch = bool(code["prefetch"]) and op.uses_src
+    reduce = op.reduce_op
+    # Where a head has an edge value of its own, no vector spans two heads.
+    heads, D = _heads(F, edge_width)
+    per_head = -(-D // lanes)
+    vectors = heads * per_head
     tiles = -(-vectors // tile)
     itemsize = np.dtype(dtype).itemsize
     index_size = np.dtype(index_dtype).itemsize
@@ -174,26 +186,41 @@ def _prim_func(
     def first_vector(t: Any) -> Any:  # the last tile overlaps the one before it where tiles do not divide the vectors
         return 0 if tiles == 1 else t * tile if vectors % tile == 0 else T.min(t * tile, vectors - tile)
 
-    def feature(t: Any, v: Any) -> Any:  # likewise the last vector
-        start = (first_vector(t) + v) * lanes
-        return start if F % lanes == 0 else T.min(start, F - lanes)
+    def head(t: Any, v: Any) -> Any:
+        return 0 if heads == 1 else (first_vector(t) + v) // per_head
+
+    def feature(t: Any, v: Any) -> Any:  # likewise the last vector of a head
+        vector = first_vector(t) + v
+        start = (vector if heads == 1 else vector % per_head) * lanes
+        return head(t, v) * D + (start if D % lanes == 0 else T.min(start, D - lanes))
 
     def line_start(t: Any, p: int) -> Any:
-        return T.min(first_vector(t) * lanes + p * line, F - 1)
+        return T.min(feature(t, 0) + p * line, F - 1)
 
-    def message(x: Any, w: Any, edge_ids: Any, indices: Any, p: Any, k: Any) -> Any:
-        e = None
-        if op.uses_edge:
-            e = w[edge_ids[p]] if edge_order == "edge_ids" else w[p]
-        return op.message_op.combine(x[T.Cast("int64", indices[p]), k], e)
+    def message(x: Any, w: Any, edge_ids: Any, indices: Any, p: Any, t: Any, v: Any, lane: Any) -> Any:
+        u = e = None
+        if op.message_op.uses_src:
+            u = x[T.Cast("int64", indices[p]), feature(t, v) + lane]
+        if op.message_op.uses_edge:
+            column = feature(t, v) + lane if edge_width == F else head(t, v)
+            e = w[T.Cast("int64", edge_ids[p]) if edge_order == "edge_ids" else p, column]
+        return op.message_op.combine(u, e)
+
+    def accumulate(total: Any, value: Any) -> Any:
+        if reduce.better is None:
+            return total + value
+        # TensorIR's own max and min keep a NaN in one operand and lose one in the other; here either wins.
+        return tirx.Select(tirx.any(reduce.better(value, total), tirx.isnan(value)), value, total)
 
     def finished(acc: Any, rest: Any, v: Any, lane: Any, degree: Any) -> Any:
         total = acc[0, v, lane]
         for u in range(1, unroll):
-            total = total + acc[u, v, lane]
+            total = accumulate(total, acc[u, v, lane])
         if unroll > 1:
-            total = total + rest[v, lane]
-        return total / T.Cast(dtype, T.max(degree, T.int64(1))) if op.reduce_op.divides_by_degree else total
+            total = accumulate(total, rest[v, lane])
+        if reduce.divides_by_degree:
+            return total / T.Cast(dtype, T.max(degree, T.int64(1)))
+        return total if reduce.better is None else T.Select(degree > 0, total, T.Cast(dtype, 0))
 
     # Indices into features are 64 bits wide whatever the index arrays hold: num_src * F may pass 2**31, and x86 address
     # arithmetic is 64-bit anyway. `rest` takes the neighbours that a full group of `unroll` leaves over.
@@ -217,7 +244,7 @@ def _prim_func(
         num_bounds = T.int64()
         indices = T.match_buffer(indices_handle, (num_edges,), index_dtype, align=index_size)
         edge_ids = T.match_buffer(edge_ids_handle, (num_ids,), index_dtype, align=index_size)
-        w = T.match_buffer(w_handle, (num_values,), dtype, align=itemsize)
+        w = T.match_buffer(w_handle, (num_values, edge_width), dtype, align=itemsize)
         x = T.match_buffer(x_handle, (num_src, F), dtype, align=itemsize)
         y = T.match_buffer(y_handle, (num_dst, F), dtype, align=itemsize)
         indptr = T.match_buffer(indptr_handle, (num_dst + 1,), index_dtype, align=index_size)
@@ -230,7 +257,7 @@ def _prim_func(
                     indptr[0 : num_dst + 1],
                     indices[0:num_edges],
                     edge_ids[0:num_ids],
-                    w[0:num_values],
+                    w[0:num_values, 0:edge_width],
                     x[0:num_src, 0:F],
                 )
                 T.writes(y[0:num_dst, 0:F])
@@ -242,7 +269,7 @@ def _prim_func(
                             indptr[0 : num_dst + 1],
                             indices[0:num_edges],
                             edge_ids[0:num_ids],
-                            w[0:num_values],
+                            w[0:num_values, 0:edge_width],
                             x[0:num_src, 0:F],
                         )
                         T.writes(y[T.Cast("int64", parts[vp]) + vr, 0:F])
@@ -277,26 +304,33 @@ def _prim_func(
                                 with T.sblock("neighbours"):
                                     vj, vu, vv, vl = T.axis.remap("RSSS", [j, u, v, lane])
                                     T.reads(
-                                        indices[0:num_edges], edge_ids[0:num_ids], w[0:num_values], x[0:num_src, 0:F]
+                                        indices[0:num_edges],
+                                        edge_ids[0:num_ids],
+                                        w[0:num_values, 0:edge_width],
+                                        x[0:num_src, 0:F],
                                     )
                                     T.writes(acc[vu, vv, vl])
                                     with T.init():
-                                        acc[vu, vv, vl] = T.Cast(dtype, 0)
-                                    acc[vu, vv, vl] = acc[vu, vv, vl] + message(
-                                        x, w, edge_ids, indices, start + vj * unroll + vu, feature(vt, vv) + vl
+                                        acc[vu, vv, vl] = T.Cast(dtype, reduce.identity)
+                                    acc[vu, vv, vl] = accumulate(
+                                        acc[vu, vv, vl],
+                                        message(x, w, edge_ids, indices, start + vj * unroll + vu, vt, vv, vl),
                                     )
                         if unroll > 1:
                             for j, v, lane in T.grid((stop - start) % unroll, tile, lanes):
                                 with T.sblock("rest"):
                                     vj, vv, vl = T.axis.remap("RSS", [j, v, lane])
                                     T.reads(
-                                        indices[0:num_edges], edge_ids[0:num_ids], w[0:num_values], x[0:num_src, 0:F]
+                                        indices[0:num_edges],
+                                        edge_ids[0:num_ids],
+                                        w[0:num_values, 0:edge_width],
+                                        x[0:num_src, 0:F],
                                     )
                                     T.writes(rest[vv, vl])
                                     with T.init():
-                                        rest[vv, vl] = T.Cast(dtype, 0)
-                                    rest[vv, vl] = rest[vv, vl] + message(
-                                        x, w, edge_ids, indices, stop - 1 - vj, feature(vt, vv) + vl
+                                        rest[vv, vl] = T.Cast(dtype, reduce.identity)
+                                    rest[vv, vl] = accumulate(
+                                        rest[vv, vl], message(x, w, edge_ids, indices, stop - 1 - vj, vt, vv, vl)
                                     )
                         for v, lane in T.grid(tile, lanes):
                             with T.sblock("store"):
@@ -338,6 +372,11 @@ def _keep_in_registers(sch: Any, block_name: str, inner_loops: int) -> None:
     sch.vectorize(zeros[-1])
     for loop in zeros[:-1]:
         sch.unroll(loop)
+
+
+def _heads(feat: int, edge_width: int) -> tuple[int, int]:
+    """Heads that have an edge value of their own, and the width of each; one head where all or none share it."""
+    return (edge_width, feat // edge_width) if 1 < edge_width < feat else (1, feat)
 
 
 def _floor_power_of_two(value: int) -> int:

@@ -19,9 +19,9 @@ TARGETS: dict[str, CpuTarget] = {
 _NUM_SRC, _NUM_EDGES = 1_000, 1_000_000
 
 
-def spmm_space(feat: int, target: str, dtype: str = "float32") -> Space:
+def spmm_space(feat: int, target: str, dtype: str = "float32", edge_width: int = 1) -> Space:
     """The g-SpMM space of a width on one of `TARGETS`."""
-    return spmm_csr.space(feat, dtype, TARGETS[target], _NUM_SRC, _NUM_EDGES)
+    return spmm_csr.space(feat, dtype, TARGETS[target], _NUM_SRC, _NUM_EDGES, edge_width)
 
 
 def values_of(choices: list[Decisions]) -> set[tuple[str, Value]]:

@@ -38,6 +38,12 @@ def handle(request: dict[str, Any], target: CpuTarget) -> dict[str, Any]:
 def build(spec: dict[str, Any], target: CpuTarget, library: Path) -> None:
     """Schedule, compile and link one code spec."""
     module = spmm_csr.scheduled_module(
-        parse_op(spec["op"]), spec["feat"], spec["dtype"], spec["index_dtype"], spec["edge_order"], spec["code"]
+        parse_op(spec["op"]),
+        spec["feat"],
+        spec["dtype"],
+        spec["index_dtype"],
+        spec["edge_order"],
+        spec["code"],
+        spec["edge_width"],
     )
     build_library(module, target, library)

@@ -67,7 +67,8 @@ class Candidate:
             workload.feat,
             workload.dtype,
             edge_order,
-            workload.op.uses_edge,
+            workload.op,
+            workload.edge_width,
             launch,
         )
         self._output = output

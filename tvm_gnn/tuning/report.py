@@ -91,7 +91,7 @@ class TuneReport:
 
     dataset: str
     op: str
-    feat: int
+    feat: int | tuple[int, int]
     dtype: str
     target: str
     threads: int

@@ -11,18 +11,17 @@ import numpy as np
 import xxhash
 
 from ..cache import TaskKey
-from ..errors import InputError, InputTypeError
+from ..errors import InputError
 from ..graph import Graph
 from ..ops import SpMM
+from ..ops.dims import RowShape, edge_shape, feature_shape, width
 from ..templates import spmm_csr
 from ..templates.space import Decisions, Space
 from ..toolchain.importing import toolchain_version
 from ..toolchain.target import CpuTarget
 
-DTYPES = ("float32",)
+DTYPES = ("float32", "float64")
 EDGE_ORDERS = ("caller", "csr")
-# Loops over features have 32-bit extents.
-_LARGEST_FEAT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -33,39 +32,67 @@ class Task:
     ----------
     graph : Graph
     op : SpMM
-    feat : int
-        Feature width F >= 0.
+    feat : int or (int, int)
+        Feature width F >= 0, or heads and width per head.
     dtype : str
         Dtype of features, edge values and output.
     edge_order : {"caller", "csr"}
         Order in which edge values will be given: the caller's (the edge list's) or CSR order.
     target : CpuTarget
+    edge_feat : shape, optional
+        Of an edge's values; default: `SpMM.default_edge_feat`.
     """
 
     graph: Graph
     op: SpMM
-    feat: int
+    feat: int | tuple[int, int]
     dtype: str
     edge_order: str
     target: CpuTarget
+    edge_feat: RowShape | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.feat, bool) or not isinstance(self.feat, int | np.integer):
-            raise InputTypeError(f"feat: must be an integer (got {type(self.feat).__name__}).")
-        object.__setattr__(self, "feat", int(self.feat))  # numpy's integers are neither JSON nor have a bit_length
-        if self.feat < 0:
-            raise InputError(f"feat: must be at least 0 (got {self.feat}).")
-        if self.feat > _LARGEST_FEAT:
-            raise InputError(f"feat: must be at most {_LARGEST_FEAT} (got {self.feat}).")
+        shape = feature_shape(self.feat)
+        # Plain ints: numpy's are neither JSON nor have a bit_length.
+        object.__setattr__(self, "feat", shape[0] if len(shape) == 1 else shape)
+        if self.edge_feat is None:
+            object.__setattr__(self, "edge_feat", self.op.default_edge_feat(shape))
+        elif not self.op.uses_edge:
+            raise InputError(f"edge_feat: {self.op.name} reads no edge values (got {self.edge_feat}).")
+        else:
+            object.__setattr__(self, "edge_feat", edge_shape(self.edge_feat, shape))
+            if not self.op.uses_src and width(self.edge_shape) != width(shape):
+                raise InputError(f"edge_feat: must be feat for {self.op.name} (got {self.edge_feat} and {shape}).")
         if self.dtype not in DTYPES:
             raise InputError(f"dtype: must be one of {', '.join(DTYPES)} (got {self.dtype!r}).")
         if self.edge_order not in EDGE_ORDERS:
             raise InputError(f"edge_order: must be one of {', '.join(EDGE_ORDERS)} (got {self.edge_order!r}).")
 
     @property
+    def shape(self) -> RowShape:
+        """Shape of a row of features: (F,) or (heads, width)."""
+        return self.feat if isinstance(self.feat, tuple) else (self.feat,)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row of features."""
+        return width(self.shape)
+
+    @property
+    def edge_shape(self) -> RowShape:
+        """Shape of an edge's values."""
+        assert self.edge_feat is not None
+        return self.edge_feat
+
+    @property
+    def edge_width(self) -> int:
+        """Numbers per edge; 1 where none are read."""
+        return width(self.edge_shape) if self.op.uses_edge else 1
+
+    @property
     def is_empty(self) -> bool:
         """Whether every output element is an empty sum, so that there is nothing to build."""
-        return self.graph.num_edges == 0 or self.graph.num_dst == 0 or self.feat == 0
+        return self.graph.num_edges == 0 or self.graph.num_dst == 0 or self.width == 0
 
     @property
     def kernel_edge_order(self) -> str:
@@ -88,7 +115,8 @@ class Task:
     @cached_property
     def space(self) -> Space:
         """The schedule space of this task."""
-        return spmm_csr.space(self.feat, self.dtype, self.target, self.graph.num_src, self.graph.num_edges)
+        counts = self.graph.num_src, self.graph.num_edges
+        return spmm_csr.space(self.width, self.dtype, self.target, *counts, self.edge_width)
 
     @cached_property
     def key(self) -> TaskKey:
@@ -96,7 +124,8 @@ class Task:
         return TaskKey(
             {
                 "op": self.op.name,
-                "feat": str(self.feat),
+                "feat": "x".join(map(str, self.shape)),
+                "edge_feat": "x".join(map(str, self.edge_shape or (1,))) if self.op.uses_edge else "none",
                 "dtype": self.dtype,
                 "index": self.graph.index_dtype,
                 "edge_order": self.kernel_edge_order,
@@ -126,7 +155,8 @@ class Task:
         """Everything the generated code depends on, JSON-able; equal specs share one library."""
         return {
             "op": self.op.name,
-            "feat": int(self.feat),
+            "feat": self.width,
+            "edge_width": self.edge_width,
             "dtype": self.dtype,
             "index_dtype": self.graph.index_dtype,
             "edge_order": self.kernel_edge_order,
@@ -138,7 +168,14 @@ class Task:
         spec = self.code_spec(self.space.default)
         counts = (self.graph.num_dst, self.graph.num_src, self.graph.num_edges)
         return spmm_csr.static_module(
-            self.op, self.feat, self.dtype, spec["index_dtype"], spec["edge_order"], spec["code"], counts
+            self.op,
+            self.width,
+            self.dtype,
+            spec["index_dtype"],
+            spec["edge_order"],
+            spec["code"],
+            counts,
+            self.edge_width,
         )
 
     def launch(self, decisions: Decisions) -> dict[str, int]:

@@ -421,7 +421,7 @@ class Tuner:
         return TuneReport(
             dataset=task.graph.name or "unnamed",
             op=task.op.name,
-            feat=int(task.feat),
+            feat=task.feat,
             dtype=task.dtype,
             target=task.target.kind,
             threads=task.target.threads,

@@ -40,8 +40,9 @@ def write(task: Task, folder: Path, seed: int = 0) -> None:
     """
     graph = task.graph
     rng = np.random.default_rng(seed)
-    x = rng.integers(1, _LARGEST_INPUT + 1, (graph.num_src, task.feat)).astype(task.dtype)
-    w = rng.integers(1, _LARGEST_INPUT + 1, graph.num_edges).astype(task.dtype)
+    x = rng.integers(1, _LARGEST_INPUT + 1, (graph.num_src, task.width if task.op.uses_src else 0)).astype(task.dtype)
+    # Powers of two: quotients are as exact as products.
+    w = np.exp2(rng.integers(0, 3, (graph.num_edges, task.edge_width))).astype(task.dtype)
     arrays = {"indptr": graph.indptr, "indices": graph.indices, "x": x, "w_csr": w}
     arrays[_REFERENCE] = spmm_reference(task.op, graph.indptr, graph.indices, None, x, w)
     if task.op.uses_edge:
@@ -50,7 +51,8 @@ def write(task: Task, folder: Path, seed: int = 0) -> None:
         arrays["w_edge_ids"][edge_ids] = w
     description = {
         "op": task.op.name,
-        "feat": int(task.feat),
+        "feat": task.width,
+        "edge_width": task.edge_width,
         "dtype": task.dtype,
         "edge_order": task.kernel_edge_order,
         "num_src": graph.num_src,
@@ -80,7 +82,7 @@ class Workload:
     edge_order : str
         Of the task: ``csr`` or ``edge_ids``.
     x : array of shape (num_src, F)
-    w : dict of arrays of shape (num_edges,)
+    w : dict of arrays of shape (num_edges, edge_width)
         The same edge values in each order; only ``csr`` if the operator reads none.
     reference, rounded_reference, rounding_scale : arrays of shape (num_dst, F)
     threads : int
@@ -90,6 +92,7 @@ class Workload:
         description: dict[str, Any] = json.loads((folder / _DESCRIPTION).read_text())
         self.op = parse_op(description["op"])
         self.feat: int = description["feat"]
+        self.edge_width: int = description["edge_width"]
         self.dtype: str = description["dtype"]
         self.edge_order: str = description["edge_order"]
         self.threads: int = description["threads"]
