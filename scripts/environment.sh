@@ -3,7 +3,7 @@
 # TVM_GNN_VENV names another folder for the environment, PYTHON the interpreter to make it with.
 # The stamp holds the checksum of what decides the installation, so that later runs start at once.
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
-venv=${TVM_GNN_VENV:-$root/.venv}
+venv=$(realpath -ms -- "${TVM_GNN_VENV:-$root/.venv}")
 
 # The comment at the top of a launcher is its help.
 help_of() {
@@ -39,8 +39,7 @@ prepare() {
         echo "tvm-gnn: first run, installing into $venv (a minute or two)" >&2
         { [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"; } >&2 &&
             "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-                --config-settings editable_mode=compat --constraint "$root/scripts/constraints.txt" \
-                --editable "$root${extras:+[$extras]}" >&2 || {
+                --constraint "$root/scripts/constraints.txt" --editable "$root${extras:+[$extras]}" >&2 || {
             echo "tvm-gnn: installation failed; the messages above say why" >&2
             exit 3
         }

@@ -22,20 +22,21 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A part may import itself and what is named here. A part that is not in the table fails.
 LAYERS: dict[str, set[str]] = {
     "errors": set(),
+    "arguments": {"errors"},
     "version": set(),
     "config": {"errors"},
-    "graph": {"errors", "config"},
-    "ops": {"errors"},
-    "toolchain": {"errors", "config"},
+    "graph": {"errors", "arguments", "config"},
+    "ops": {"errors", "arguments"},
+    "toolchain": {"errors", "arguments", "config"},
     "templates": {"errors", "ops", "toolchain"},
     "cache": {"errors"},
     "runtime": {"errors", "ops", "graph", "toolchain"},
-    "tuning": {"errors", "graph", "ops", "toolchain", "templates", "cache", "runtime"},
+    "tuning": {"errors", "arguments", "graph", "ops", "toolchain", "templates", "cache", "runtime"},
     "compile": {
-        *("errors", "config", "graph", "ops", "toolchain", "templates", "cache", "runtime", "tuning"),
+        *("errors", "arguments", "config", "graph", "ops", "toolchain", "templates", "cache", "runtime", "tuning"),
     },
     "diagnosis": {"errors", "config", "toolchain", "runtime"},
-    "bench": {"errors", "config", "graph", "ops"},
+    "bench": {"errors", "arguments", "config", "graph", "ops"},
     "testing": {"errors", "config", "graph", "ops", "toolchain", "templates"},
 }
 TOP = {"cli", "__init__"}  # these may import every part
@@ -69,8 +70,6 @@ READS_ENVIRONMENT = {
     "bench/machine.py",  # a report names the settings of other libraries
     "bench/contenders/dgl_ops.py",
     "runtime/pool.py",  # tells TVM's thread pool, which has no other knob, not to bind threads
-    "tuning/worker.py",  # these two hand it on to their children
-    "diagnosis.py",
 }
 
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, overload
 
 from . import config
-from .cache import DEFAULT_ENTRY, Artifact, ArtifactStore, RecordLog, TaskKey, find
-from .errors import ArtifactError, InputError, InputTypeError
+from .arguments import integer
+from .cache import DEFAULT_ENTRY, KERNEL_FILE, Artifact, ArtifactStore, RecordLog, TaskKey, find
+from .errors import ArtifactError, BuildError, InputError, InputTypeError
 from .graph import Graph
 from .graph.signature import comparable_distance
 from .ops import Op, parse_op
 from .ops.dims import RowShape
 from .runtime.library import Library
 from .runtime.spmm_kernel import Provenance, SpMMKernel
-from .templates.space import Decisions
 from .toolchain.target import detect
+from .toolchain.temporary import temporary_files, temporary_folder
 from .tuning.budget import parse_budget
 from .tuning.report import Observer, Silent, TuneReport
 from .tuning.task import Task
-
-LIBRARY = "kernel.so"
 
 
 @overload
@@ -98,7 +95,7 @@ def tune(
     Raises
     ------
     InputError, InputTypeError
-        An argument breaks its rule.
+        An argument breaks its rule, ``CC`` names no compiler, or the cache or the records cannot be written.
     TuneError
         Not even the default schedule gave right results.
     DependencyError
@@ -106,8 +103,7 @@ def tune(
     """
     if budget is None and trials is None:
         budget = "60s"
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InputTypeError(f"seed: must be an integer (got {type(seed).__name__}).")
+    seed = integer("seed", seed)
     several = isinstance(op, Sequence) and not isinstance(op, str)
     if several and feat is not None:
         raise InputError(f"feat: is part of each (op, feat) of the list (got feat={feat} too).")
@@ -174,7 +170,9 @@ def load(
     Raises
     ------
     InputError, InputTypeError
-        An argument breaks its rule.
+        An argument breaks its rule, or ``CC`` names no compiler.
+    BuildError
+        There is no artifact, and the default cannot be built.
     DependencyError
         There is no artifact, and TVM or a compiler to build the default is missing.
     """
@@ -182,15 +180,14 @@ def load(
         graph, op, feat, target=target, threads=threads, dtype=dtype, edge_feat=edge_feat, edge_order=edge_order
     )
     if task.is_empty:
-        return _kernel(task, None, {}, Provenance("default"))
+        return _kernel(task, None, Provenance("default"))
     found = _find(task)
     if found is not None:
         artifact, level, library = found
         provenance = Provenance(level, dict(artifact.decisions), str(artifact.path), dict(artifact.measured))
-        return _kernel(task, library, task.launch(provenance.decisions), provenance)
+        return _kernel(task, library, provenance)
     library, path = _default_library(task)
-    decisions = task.space.default
-    return _kernel(task, library, task.launch(decisions), Provenance("default", dict(decisions), path))
+    return _kernel(task, library, Provenance("default", dict(task.space.default), path))
 
 
 def make_task(
@@ -228,7 +225,7 @@ def default_key(task: Task) -> TaskKey:
     return TaskKey({**task.key.as_dict(), "schedule": code})
 
 
-def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], provenance: Provenance) -> SpMMKernel:
+def _kernel(task: Task, library: Library | None, provenance: Provenance) -> SpMMKernel:
     return SpMMKernel(
         task.graph,
         task.op,
@@ -236,7 +233,7 @@ def _kernel(task: Task, library: Library | None, launch: Mapping[str, int], prov
         task.dtype,
         task.kernel_edge_order,
         library,
-        dict(launch),
+        task.launch(provenance.decisions) if library is not None else {},
         task.target.threads,
         provenance,
         partial(
@@ -273,12 +270,14 @@ def _find(task: Task) -> tuple[Artifact, str, Library] | None:
 
 def _open(artifact: Artifact) -> Library:
     try:
-        return Library(artifact.files[LIBRARY])
+        return Library(artifact.files[KERNEL_FILE])
     except ArtifactError:
         # The cache may lie on a file system mounted noexec: load a private copy.
-        with tempfile.TemporaryDirectory(prefix="tvm_gnn-") as folder:
-            copy = Path(folder, LIBRARY)
-            copy.write_bytes(artifact.files[LIBRARY].read_bytes())
+        library = artifact.files[KERNEL_FILE].read_bytes()
+        with temporary_folder(ArtifactError) as folder:
+            copy = folder / KERNEL_FILE
+            with temporary_files(ArtifactError, folder):
+                copy.write_bytes(library)
             return Library(copy)
 
 
@@ -292,16 +291,13 @@ def _default_library(task: Task) -> tuple[Library, str | None]:
             return _open(artifact), str(artifact.path)
         except (ArtifactError, KeyError):
             pass  # build it again
-    decisions: Decisions = task.space.default
     from .tuning.builder import build_once
 
-    with tempfile.TemporaryDirectory(prefix="tvm_gnn-") as folder:
+    with temporary_folder(BuildError) as folder:
         # A process of its own: inference keeps clear of `import tvm`, and of LLVM should it crash.
-        built = build_once(task.code_spec(decisions), task.target, Path(folder))
+        built = build_once(task.code_spec(task.space.default), task.target, folder)
         try:
-            kept = store.publish(
-                key, DEFAULT_ENTRY, {LIBRARY: built}, decisions=decisions, launch=task.launch(decisions)
-            )
+            kept = store.publish(key, DEFAULT_ENTRY, {KERNEL_FILE: built}, decisions=task.space.default)
         except ArtifactError as error:
             warnings.warn(f"the default kernel is not kept, each process builds it: {error}", RuntimeWarning, 3)
             return Library(built), None

@@ -96,7 +96,7 @@ DAMAGES: dict[str, Callable[[Artifact], object]] = {
     "empty manifest": lambda a: (a.path / "manifest.json").write_bytes(b""),
     "truncated manifest": lambda a: os.truncate(a.path / "manifest.json", 80),
     "manifest for everyone": lambda a: (a.path / "manifest.json").chmod(0o666),
-    "flipped bit in the launch": lambda a: (a.path / "manifest.json").write_bytes(
+    "flipped bit in the decisions": lambda a: (a.path / "manifest.json").write_bytes(
         (a.path / "manifest.json").read_bytes().replace(b'"parts":16', b'"parts":17')
     ),
     "measured text": lambda a: edit_manifest(a, lambda content: content.update(measured={"best_ms": "fast"})),
@@ -127,7 +127,7 @@ DAMAGES: dict[str, Callable[[Artifact], object]] = {
 
 @pytest.fixture
 def artifact(store: ArtifactStore, key: TaskKey, library: Path) -> Artifact:
-    return store.publish(key, "default", {"kernel.so": library}, launch={"parts": 16})
+    return store.publish(key, "default", {"kernel.so": library}, decisions={"parts": 16})
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
@@ -139,7 +139,7 @@ def test_damage_is_not_served_and_publishing_mends_it(
     (problem,) = store.problems
     assert problem.path == artifact.path.parent
     assert problem.reason
-    mended = store.publish(key, "default", {"kernel.so": library}, launch={"parts": 16})
+    mended = store.publish(key, "default", {"kernel.so": library}, decisions={"parts": 16})
     assert store.problems == []
     assert store.lookup(key, "default") == mended
     assert store.entries() == [mended]
@@ -253,14 +253,13 @@ def test_any_value_in_any_field_gives_an_artifact_or_an_artifact_error(
         "key": key.as_dict(),
         "entry_name": "cafe",
         "graph": make_graph("cafe"),
-        "decisions": {"tile": 8},
-        "launch": {"parts": 16},
+        "decisions": {"tile": 8, "parts": 16},
         "measured": {"best_ms": 1.0},
         "created": "2026-01-02T03:04:05+00:00",
         "extra": {},
         "files": {"kernel.so": {"bytes": 3, "xxh3_128": "0" * 32}},
     }
-    places = [content, *(content[name] for name in ("graph", "key", "launch", "measured", "files"))]
+    places = [content, *(content[name] for name in ("graph", "key", "decisions", "measured", "files"))]
     inside = data.draw(st.sampled_from([*places, content["files"]["kernel.so"]]))
     name = data.draw(st.sampled_from(sorted(inside)) | st.text(max_size=5))
     if data.draw(st.booleans()):

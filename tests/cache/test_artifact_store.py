@@ -30,7 +30,6 @@ def test_round_trip(store: ArtifactStore, key: TaskKey, library: Path, make_grap
     given: dict[str, Any] = {
         "graph": make_graph("cafe"),
         "decisions": {"tile": 64, "order": "rows", "prefetch": True},
-        "launch": {"parts": 16},
         "measured": {"best_ms": 0.5, "default_ms": 1.0, "speedup": 2.0},
         "created": "2026-01-02T03:04:05+00:00",
         "extra": {"record": ["a", None]},
@@ -81,7 +80,6 @@ def test_a_missing_root_is_an_empty_store_and_stays_missing(store: ArtifactStore
         ({"entry_name": "beef"}, "exact signature"),
         ({"entry_name": "default"}, "must be None"),
         ({"decisions": {"tile": 1.5}}, "decisions.tile"),
-        ({"launch": {"parts": "16"}}, "launch.parts"),
         ({"measured": {"best_ms": float("nan")}}, "finite"),
         ({"measured": {"best_ms": "0.5"}}, "measured.best_ms: must be a number"),
         ({"measured": {"speedup": 0.0}}, "measured.speedup: must be between"),

@@ -51,7 +51,7 @@ def test_listing_is_sorted_by_dataset(tuned: Any, run: Run) -> None:
     assert good.graph is not None
     for name, entry in (("a", "f" * 32), ("z", "0" * 32)):
         graph = {**good.graph, "name": name, "exact": entry}
-        store.publish(good.key, entry, good.files, graph=graph, decisions=good.decisions, launch=good.launch)
+        store.publish(good.key, entry, good.files, graph=graph, decisions=good.decisions)
     lines = run("cache", "ls").out.splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["a", "karate", "z"]
 
@@ -60,7 +60,7 @@ def test_listing_is_sorted_by_dataset(tuned: Any, run: Run) -> None:
 def test_nonsense_in_one_manifest_does_not_hide_the_list(tuned: Any, run: Run, measured: dict[str, Any]) -> None:
     store = artifact_store()
     (good,) = store.entries()
-    bad = store.publish(good.key, DEFAULT_ENTRY, good.files, decisions=good.decisions, launch=good.launch)
+    bad = store.publish(good.key, DEFAULT_ENTRY, good.files, decisions=good.decisions)
     manifest = bad.path / MANIFEST_NAME
     content = json.loads(manifest.read_bytes())
     del content["checksum"]

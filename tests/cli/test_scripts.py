@@ -111,8 +111,6 @@ def test_tables_of_nothing(arguments: tuple[str, ...]) -> None:
 
 def test_tables_whose_reader_leaves() -> None:
     log = ROOT / "tuning_logs" / "bench.json"
-    if not log.exists():
-        pytest.skip("no measured log")
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as pipe:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import tvm_gnn
-from tvm_gnn.compile import LIBRARY, artifact_store, default_key, make_task
+from tvm_gnn.cache import KERNEL_FILE
+from tvm_gnn.compile import artifact_store, default_key, make_task
 from tvm_gnn.errors import InputError, InputTypeError, TvmGnnError
 from tvm_gnn.graph import Graph
 from tvm_gnn.ops import OPS
@@ -75,10 +76,9 @@ def publish(libraries: Any, graph: Graph, op: str) -> Any:
     return artifact_store().publish(
         task.key,
         graph.signature.exact,
-        {LIBRARY: path},
+        {KERNEL_FILE: path},
         graph=task.graph_fields,
         decisions=choice,
-        launch=task.launch(choice),
         measured={"best_ms": 1.0, "default_ms": 2.0, "speedup": 2.0},
     )
 
@@ -129,10 +129,9 @@ def test_a_schedule_that_is_not_of_the_space_is_not_served(libraries: Any, decis
     artifact_store().publish(
         task.key,
         graph.signature.exact,
-        {LIBRARY: path},
+        {KERNEL_FILE: path},
         graph=task.graph_fields,
         decisions={**task.space.default, **decisions} if decisions else {},
-        launch={},
     )
     with pytest.warns(RuntimeWarning, match=r"is not served: "):
         kernel = tvm_gnn.load(graph, "copy_u_sum", FEAT)
@@ -168,7 +167,7 @@ def test_two_graphs_of_one_shape_never_answer_for_each_other(libraries: Any) -> 
 def test_a_damaged_tuned_artifact_is_not_served(libraries: Any, damage: str) -> None:
     graph = ODD_GRAPHS["self_loops"]()
     artifact = publish(libraries, graph, "copy_u_sum")
-    hurt(artifact.files[LIBRARY], artifact.path / "manifest.json", damage)
+    hurt(artifact.files[KERNEL_FILE], artifact.path / "manifest.json", damage)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a word is allowed, an error is not
         kernel = tvm_gnn.load(graph, "copy_u_sum", FEAT)
@@ -182,7 +181,7 @@ def test_a_damaged_default_is_built_again(damage: str) -> None:
     graph = ODD_GRAPHS["self_loops"]()
     first = tvm_gnn.load(graph, "copy_u_sum", FEAT)
     folder = Path(str(first.provenance.artifact))
-    hurt(folder / LIBRARY, folder / "manifest.json", damage)
+    hurt(folder / KERNEL_FILE, folder / "manifest.json", damage)
     again = tvm_gnn.load(graph, "copy_u_sum", FEAT)
     assert again.provenance.artifact != first.provenance.artifact
     assert is_right(again)
@@ -190,7 +189,7 @@ def test_a_damaged_default_is_built_again(damage: str) -> None:
     store, task = artifact_store(), make_task(graph, "copy_u_sum", FEAT)
     assert store.lookup(default_key(task), "default") is not None
     # TVM reads the files of all loaded libraries when it reports an error, and dies of one that is cut short.
-    (folder / LIBRARY).unlink(missing_ok=True)
+    (folder / KERNEL_FILE).unlink(missing_ok=True)
 
 
 def hurt(library: Path, manifest: Path, damage: str) -> None:
@@ -215,10 +214,9 @@ def test_an_artifact_that_is_whole_but_no_kernel_is_not_served(tmp_path: Path) -
     artifact_store().publish(
         task.key,
         graph.signature.exact,
-        {LIBRARY: fake},
+        {KERNEL_FILE: fake},
         graph=task.graph_fields,
         decisions=task.space.default,
-        launch=task.launch(task.space.default),
     )
     with pytest.warns(RuntimeWarning, match=r"artifact .* is not served: library: cannot be loaded as a kernel"):
         kernel = tvm_gnn.load(graph, "copy_u_sum", FEAT)
@@ -277,8 +275,8 @@ def test_a_number_of_numpy_is_a_width() -> None:
         ({"graph": np.eye(3)}, InputTypeError, r"graph: must be a tvm_gnn.Graph \(got ndarray\)"),
         ({"op": "u_mul_e_product"}, InputError, r"op: must be one of .* \(got 'u_mul_e_product'\)"),
         ({"feat": None}, InputTypeError, r"feat: the feature width is needed"),
-        ({"feat": 2.0}, InputTypeError, r"feat: must be an integer or a pair of them \(got float\)"),
-        ({"feat": True}, InputTypeError, r"feat: must be an integer or a pair of them \(got bool\)"),
+        ({"feat": 2.0}, InputTypeError, r"feat: must be an integer or a pair of them \(got 2.0 of type float\)"),
+        ({"feat": True}, InputTypeError, r"feat: must be an integer or a pair of them \(got True of type bool\)"),
         ({"feat": -1}, InputError, r"feat: must be at least 0 \(got -1\)"),
         ({"dtype": "int8"}, InputError, r"dtype: must be one of float32.* \(got 'int8'\)"),
         ({"edge_order": "coo"}, InputError, r"edge_order: must be one of caller, csr \(got 'coo'\)"),

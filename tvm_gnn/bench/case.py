@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, InputTypeError
+from ..arguments import integer
+from ..errors import InputError
 from ..ops.reference import error_scale, spmm_reference
 from ..ops.registry import parse_op
 from ..ops.spmm import SpMM
@@ -49,8 +50,7 @@ class Case:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "op", parse_op(self.op))
-        if isinstance(self.feat, bool) or not isinstance(self.feat, int):
-            raise InputTypeError(f"feat: must be an int (got {self.feat!r}).")
+        object.__setattr__(self, "feat", integer("feat", self.feat))
         if self.feat < 1:
             raise InputError(f"feat: must be at least 1 (got {self.feat}).")
         if not self.op.uses_src:

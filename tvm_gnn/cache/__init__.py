@@ -6,7 +6,7 @@ The locks are POSIX `flock`s on the data itself, so none outlives the process th
 
 from __future__ import annotations
 
-from .artifact import DEFAULT_ENTRY, Artifact
+from .artifact import DEFAULT_ENTRY, KERNEL_FILE, Artifact
 from .explain import Explanation, explain
 from .key import KEY_PARTS, TaskKey
 from .lookup import find
@@ -16,6 +16,7 @@ from .store import ArtifactStore
 
 __all__ = [
     "DEFAULT_ENTRY",
+    "KERNEL_FILE",
     "KEY_PARTS",
     "Artifact",
     "ArtifactStore",

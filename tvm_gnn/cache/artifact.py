@@ -30,6 +30,8 @@ from .key import TaskKey
 SCHEMA = 1
 MANIFEST_NAME = "manifest.json"
 DEFAULT_ENTRY = "default"
+# The file of an entry that holds the kernel.
+KERNEL_FILE = "kernel.so"
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CHECKSUM = re.compile(r"[0-9a-f]{32}")
@@ -60,8 +62,6 @@ class Artifact:
         As in a `Record`; None for the default entry.
     decisions : dict of str to int, str or bool
         The schedule's decisions.
-    launch : dict of str to int
-        Parameters that the kernel takes at run time.
     measured : dict of str to float
         best_ms, default_ms, speedup and the like, or empty; positive numbers.
     created : str
@@ -76,7 +76,6 @@ class Artifact:
     files: dict[str, Path]
     graph: JsonObject | None = None
     decisions: Decisions = field(default_factory=dict)
-    launch: dict[str, int] = field(default_factory=dict)
     measured: JsonObject = field(default_factory=dict)
     created: str = field(default_factory=utc_now)
     extra: JsonObject = field(default_factory=dict)
@@ -112,7 +111,6 @@ def describe(artifact: Artifact) -> JsonObject:
         "entry_name": artifact.entry_name,
         "graph": None if artifact.graph is None else graph_fields(artifact.graph, "graph", InputError),
         "decisions": decision_fields(artifact.decisions, "decisions", InputError),
-        "launch": _launch(artifact.launch, "launch", InputError),
         "measured": measured_fields(artifact.measured, "measured", InputError),
         "created": utc_time(artifact.created, "created", InputError),
         "extra": json_object(artifact.extra, "extra", InputError),
@@ -149,7 +147,6 @@ def read_manifest(data: bytes, folder: Path) -> tuple[Artifact, dict[str, FileSe
         files={name: folder / name for name in seals},
         graph=None if graph is None else graph_fields(graph, "manifest.graph", ArtifactError),
         decisions=decision_fields(content.get("decisions"), "manifest.decisions", ArtifactError),
-        launch=_launch(content.get("launch"), "manifest.launch", ArtifactError),
         measured=measured_fields(content.get("measured"), "manifest.measured", ArtifactError),
         created=utc_time(content.get("created"), "manifest.created", ArtifactError),
         extra=json_object(content.get("extra"), "manifest.extra", ArtifactError),
@@ -165,11 +162,6 @@ def _check_entry(entry_name: str, graph: JsonObject | None, error: ErrorClass) -
             raise error(f"graph: must be None for the entry {DEFAULT_ENTRY!r}, which serves every graph.")
     elif graph is None or graph.get("exact") != entry_name:
         raise error(f"graph: must be the one with the exact signature that names the entry (got {entry_name!r}).")
-
-
-def _launch(value: object, what: str, error: ErrorClass) -> dict[str, int]:
-    launch = json_object(value, what, error)
-    return {name: integer(number, f"{what}.{name}", error) for name, number in launch.items()}
 
 
 def _key(value: object) -> TaskKey:

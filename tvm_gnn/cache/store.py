@@ -67,7 +67,6 @@ class ArtifactStore:
         *,
         graph: JsonObject | None = None,
         decisions: Decisions | None = None,
-        launch: dict[str, int] | None = None,
         measured: JsonObject | None = None,
         created: str | None = None,
         extra: JsonObject | None = None,
@@ -81,7 +80,7 @@ class ArtifactStore:
             The graph's exact signature, or ``"default"``.
         files : mapping of str to path
             File name in the entry → file to copy.
-        graph, decisions, launch, measured, created, extra
+        graph, decisions, measured, created, extra
             As in `Artifact`.
 
         Raises
@@ -101,7 +100,6 @@ class ArtifactStore:
             files={name: entry / version / name for name in sources},
             graph=graph,
             decisions=decisions or {},
-            launch=launch or {},
             measured=measured or {},
             created=utc_now() if created is None else created,
             extra=extra or {},

@@ -168,7 +168,6 @@ def _as_dict(artifact: Artifact) -> dict[str, Any]:
         "entry": artifact.entry_name,
         "key": artifact.key.as_dict(),
         "decisions": dict(artifact.decisions),
-        "launch": dict(artifact.launch),
         "measured": dict(artifact.measured),
         "created": artifact.created,
         "path": str(artifact.path),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from ..arguments import printable
 from ..errors import TvmGnnError
 
 
@@ -71,17 +72,6 @@ def counted(number: int, noun: str) -> str:
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     _write(json.dumps(value, indent=2, default=str) + "\n")
-
-
-def printable(text: str) -> str:
-    """The text with line ends, escape sequences and other signs that are not to be seen as their escapes.
-
-    Examples
-    --------
-    >>> print(printable("a\\nb → \\x1b[31m"))
-    a\\nb → \\x1b[31m
-    """
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def tell(show: Callable[[], None], failure: BaseException | None) -> None:

@@ -11,10 +11,11 @@ from typing import TextIO, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ..arguments import printable
 from ..tuning.budget import Budget
 from ..tuning.report import TrialEvent
 from ..tuning.task import Task
-from .output import counted, printable
+from .output import counted
 
 _LINE_EVERY_S = 5.0
 

@@ -9,17 +9,15 @@ import numpy as np
 
 from ..errors import GraphError, InputTypeError
 from .sparse_matrices import Entries, from_torch
-from .validate import IntArray, integer_array, is_tensor
+from .validate import integer_array, is_tensor
 
 
 @dataclass(frozen=True)
 class EdgeList:
-    """Edge e goes from ``src[e]`` to ``dst[e]``."""
+    """Sources and destinations, shape (2, num_edges), as the framework has them, and the numbers of both."""
 
-    src: IntArray
-    dst: IntArray
-    num_src: int
-    num_dst: int
+    edge_index: Any
+    num_nodes: tuple[int, int]
 
 
 def from_pyg(data: Any, edge_type: Any = None) -> EdgeList | Entries:
@@ -27,13 +25,10 @@ def from_pyg(data: Any, edge_type: Any = None) -> EdgeList | Entries:
 
     An ``adj_t`` (torch sparse tensor, or torch_sparse's `SparseTensor`) has rows = destinations, as this package has.
     """
-    store, num_src, num_dst = _pyg_store(data, edge_type)
+    store, num_nodes = _pyg_store(data, edge_type)
     edge_index, adj_t = _attribute(store, "edge_index"), _attribute(store, "adj_t")
     if edge_index is not None:
-        edges = integer_array(edge_index, "data.edge_index", ndim=2)
-        if edges.shape[0] != 2:
-            raise GraphError(f"data.edge_index: must have shape (2, num_edges) (got {edges.shape}).")
-        return EdgeList(edges[0], edges[1], num_src, num_dst)
+        return EdgeList(edge_index, num_nodes)
     if adj_t is None:
         raise InputTypeError(
             f"data: must be a PyG Data with edge_index or adj_t (got {type(data).__name__} without either). "
@@ -55,8 +50,8 @@ def from_dgl(graph: Any, edge_type: Any = None) -> EdgeList:
         raise GraphError(f"edge_type: must name one of {graph.canonical_etypes} of a graph with several (got None).")
     canonical = graph.to_canonical_etype(edge_type) if edge_type is not None else graph.canonical_etypes[0]
     src, dst = graph.edges(order="eid", etype=canonical)
-    num_src, num_dst = graph.num_src_nodes(canonical[0]), graph.num_dst_nodes(canonical[2])
-    return EdgeList(integer_array(src, "graph"), integer_array(dst, "graph"), int(num_src), int(num_dst))
+    num_nodes = int(graph.num_src_nodes(canonical[0])), int(graph.num_dst_nodes(canonical[2]))
+    return EdgeList(np.stack([integer_array(src, "graph"), integer_array(dst, "graph")]), num_nodes)
 
 
 def from_networkx(graph: Any) -> EdgeList:
@@ -69,10 +64,10 @@ def from_networkx(graph: Any) -> EdgeList:
     number = {node: position for position, node in enumerate(graph.nodes)}
     directed = graph if graph.is_directed() else graph.to_directed(as_view=True)
     pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in directed.edges], np.int64).reshape(-1, 2)
-    return EdgeList(pairs[:, 0], pairs[:, 1], len(number), len(number))
+    return EdgeList(pairs.T, (len(number), len(number)))
 
 
-def _pyg_store(data: Any, edge_type: Any) -> tuple[Any, int, int]:
+def _pyg_store(data: Any, edge_type: Any) -> tuple[Any, tuple[int, int]]:
     edge_types = _attribute(data, "edge_types")
     if edge_types is None:
         if edge_type is not None:
@@ -80,17 +75,17 @@ def _pyg_store(data: Any, edge_type: Any) -> tuple[Any, int, int]:
         nodes = _attribute(data, "num_nodes")
         if nodes is None:
             raise InputTypeError(f"data: must be a PyG Data (got {type(data).__name__}).")
-        return data, int(nodes), int(nodes)
+        return data, (int(nodes), int(nodes))
     if edge_type is None and len(edge_types) != 1:
         raise GraphError(f"edge_type: must name one of {edge_types} of a HeteroData (got None).")
     chosen = edge_types[0] if edge_type is None else tuple(edge_type)
     if chosen not in edge_types:
         raise GraphError(f"edge_type: must be one of {edge_types} (got {edge_type!r}).")
-    return data[chosen], int(data[chosen[0]].num_nodes), int(data[chosen[2]].num_nodes)
+    return data[chosen], (int(data[chosen[0]].num_nodes), int(data[chosen[2]].num_nodes))
 
 
 def _attribute(data: Any, name: str) -> Any:
     try:
         return getattr(data, name, None)
-    except (KeyError, AttributeError):  # PyG's stores raise what they like
+    except KeyError:  # of PyG's stores, beside AttributeError
         return None

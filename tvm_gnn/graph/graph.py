@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import weakref
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..arguments import integer, printable
 from ..errors import GraphError, InputError, InputTypeError
 from . import frameworks, sparse_matrices
 from .canonical import csr_from_coo, csr_from_rows, transpose
@@ -213,7 +213,7 @@ class Graph:
     def _from_framework(cls, edges: frameworks.EdgeList | sparse_matrices.Entries) -> Graph:
         if isinstance(edges, sparse_matrices.Entries):
             return cls._from_matrix(edges)
-        return cls.from_coo(edges.src, edges.dst, num_src=edges.num_src, num_dst=edges.num_dst)
+        return cls.from_edge_index(edges.edge_index, edges.num_nodes)
 
     @classmethod
     def _from_matrix(cls, matrix: sparse_matrices.Entries) -> Graph:
@@ -244,7 +244,7 @@ class Graph:
     def name(self, name: str | None) -> None:
         if name is not None and not isinstance(name, str):
             raise InputTypeError(f"name: must be text or None (got {type(name).__name__}).")
-        self._name = name and "".join(char if char.isprintable() else ascii(char)[1:-1] for char in name)
+        self._name = name and printable(name)
 
     @property
     def num_edges(self) -> int:
@@ -305,12 +305,7 @@ class Graph:
         -------
         (parts + 1,) array of `index_dtype`, from 0 to num_dst, never falling, read-only; kept per `parts`.
         """
-        if isinstance(parts, bool):
-            raise InputTypeError(f"parts: must be an integer (got {parts!r}).")
-        try:
-            count = operator.index(parts)
-        except TypeError as error:
-            raise InputTypeError(f"parts: must be an integer (got {parts!r}).") from error
+        count = integer("parts", parts)
         if count < 1:
             raise InputError(f"parts: must be at least 1 (got {count}).")
         if count > _MOST_PARTS:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arguments import integer
 from ..errors import GraphError, InputTypeError
 
 IntArray = NDArray[np.integer[Any]]
@@ -64,12 +64,7 @@ def _as_numpy(value: Any, name: str) -> NDArray[Any]:
 
 def check_count(value: Any, name: str) -> int:
     """A number of nodes as a plain int: an integer (not bool) in [0, 2**46]."""
-    if isinstance(value, (bool, np.bool_)):
-        raise InputTypeError(f"{name}: must be an integer (got {value!r}).")
-    try:
-        count = operator.index(value)
-    except TypeError as error:
-        raise InputTypeError(f"{name}: must be an integer (got {value!r} of type {type(value).__name__}).") from error
+    count = integer(name, value)
     if count < 0:
         raise GraphError(f"{name}: must not be negative (got {count}).")
     if count > MAX_NODES:

@@ -1,12 +1,14 @@
-"""Shapes of one row of an operand: a feature width, or heads by a width per head."""
+"""Dtypes of operands, and shapes of one of their rows: a feature width, or heads by a width per head."""
 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, TypeAlias
 
-from ..errors import InputError, InputTypeError
+from ..arguments import integer
+from ..errors import InputError
+
+DTYPES = ("float32", "float64")
 
 # () is one number per row, (F,) a vector, (H, D) a vector per head.
 RowShape: TypeAlias = tuple[int, ...]
@@ -56,12 +58,7 @@ def width(shape: RowShape) -> int:
 
 
 def _size(name: str, value: Any) -> int:
-    if isinstance(value, bool):
-        raise InputTypeError(f"{name}: must be an integer or a pair of them (got bool).")
-    try:
-        size = operator.index(value)
-    except TypeError as error:
-        raise InputTypeError(f"{name}: must be an integer or a pair of them (got {type(value).__name__}).") from error
+    size = integer(name, value, "an integer or a pair of them")
     if size < 0:
         raise InputError(f"{name}: must be at least 0 (got {size}).")
     return size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
+from ..ops.dims import DTYPES
 from .addresses import address_of
 from .outputs import Placed, aligned_empty
 
@@ -52,17 +53,31 @@ class ArrayKind:
 
 
 def kind_of(name: str, array: Any) -> ArrayKind:
-    """The array library `array` comes from; raises `InputTypeError` for anything but numpy and CPU torch."""
+    """The array library `array` comes from; raises `InputTypeError` for any but numpy and torch, and under a tracer."""
     if isinstance(array, np.ndarray):
         return NUMPY
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
+        if not _is_plain_call():
+            raise InputTypeError(
+                f"{name}: must not be traced or transformed, torch cannot see into this kernel (got a call under "
+                "torch.jit.trace, make_fx, vmap or another mode). Call it outside."
+            )
         return TORCH
     raise InputTypeError(f"{name}: must be a numpy array or a torch tensor (got {type(array).__name__}).")
 
 
-def placed(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str) -> Placed:
+def placed(
+    name: str,
+    array: Any,
+    kind: ArrayKind,
+    shape: tuple[int, ...],
+    dtype: str,
+    forms: Container[tuple[int, ...]] = (),
+) -> Placed:
     """`array` dense and aligned, with its address, after checking its kind, dtype, shape and device.
+
+    `forms` are other shapes that mean the same.
 
     Raises
     ------
@@ -72,7 +87,9 @@ def placed(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype
         Another shape.
     """
     if kind.is_ready(array, kind.dtype(dtype), shape):
-        return array, kind.address(array)
+        address = kind.address(array)
+        if address:
+            return array, address
     if kind_of(name, array) is not kind:
         raise InputTypeError(
             f"{name}: must be a {kind.name} array like the first argument (got {type(array).__name__})."
@@ -80,8 +97,9 @@ def placed(name: str, array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype
     kind.check(name, array)
     if array.dtype != kind.dtype(dtype):
         found = str(array.dtype).removeprefix("torch.")
-        raise InputTypeError(f"{name}: must be {dtype} (got {found}). Convert it, or load a kernel for {found}.")
-    if array.shape != shape:
+        other = f", or load a kernel for {found}" if found in DTYPES else ""
+        raise InputTypeError(f"{name}: must be {dtype} (got {found}). Convert it{other}.")
+    if array.shape != shape and array.shape not in forms:
         raise InputError(f"{name}: must have shape {shape} (got {tuple(array.shape)}).")
     dense = kind.contiguous(array)
     address = kind.address(dense)
@@ -110,11 +128,6 @@ def _check_numpy(name: str, array: Any) -> None:
 
 def _check_torch(name: str, tensor: Any) -> None:
     torch = sys.modules["torch"]
-    if not _is_plain_call():
-        raise InputTypeError(
-            f"{name}: must not be traced or transformed, torch cannot see into this kernel (got a call under "
-            "torch.jit.trace, make_fx, vmap or another mode). Call it outside."
-        )
     fake_tensor = sys.modules.get("torch._subclasses.fake_tensor")
     if fake_tensor is not None and isinstance(tensor, fake_tensor.FakeTensor):
         raise InputTypeError(f"{name}: must hold data (got a FakeTensor).")
@@ -140,7 +153,6 @@ def _torch_is_ready(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
     torch = sys.modules["torch"]
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and _is_plain_call()
         and tensor.dtype is dtype
         and tensor.shape == shape
         and tensor.is_cpu
@@ -149,7 +161,6 @@ def _torch_is_ready(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
         and not tensor.is_neg()
         and not (tensor.requires_grad and torch.is_grad_enabled())
         and not _has_tangent(tensor)
-        and tensor.data_ptr() != 0
     )
 
 

@@ -123,9 +123,7 @@ class SpMMKernel:
         if self._uses_edge:
             if w is None:
                 raise InputTypeError(f"w: {self.op.name} reads edge values, shape {self._w_shape} (got none).")
-            if getattr(w, "shape", None) in self._w_forms:
-                w = w.reshape(self._w_shape)
-            inputs.append(placed("w", w, kind, self._w_shape, self.dtype))
+            inputs.append(placed("w", w, kind, self._w_shape, self.dtype, self._w_forms))
             w_address = inputs[-1][1]
         elif w is not None:
             raise InputTypeError(f"w: {self.op.name} reads no edge values (got {type(w).__name__}). Call kernel(x).")

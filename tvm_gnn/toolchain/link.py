@@ -17,7 +17,7 @@ from ..errors import BuildError, DependencyError, InputError
 from .importing import import_tvm
 from .launcher import IR
 from .target import CpuTarget
-from .temporary import temporary_files
+from .temporary import temporary_files, temporary_folder
 
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++", "clang++")
 
@@ -69,8 +69,8 @@ def link(objects: list[Path], library: Path, timeout_s: float | None = None) -> 
 
 def try_linker(timeout_s: float) -> None:
     """Link a library of nothing and load it; raises as `link` does when that is not possible, for whatever reason."""
-    with temporary_files(BuildError), tempfile.TemporaryDirectory() as scratch:
-        nothing, library = Path(scratch, "nothing.a"), Path(scratch, "nothing.so")
+    with temporary_folder(BuildError) as scratch, temporary_files(BuildError, scratch):
+        nothing, library = scratch / "nothing.a", scratch / "nothing.so"
         nothing.write_bytes(b"!<arch>\n")  # an archive without members: nothing to compile, and right on every machine
         link([nothing], library, timeout_s)
         try:

@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..arguments import integer
 from ..config import thread_limit
-from ..errors import InputError, InputTypeError
+from ..errors import InputError
 from .importing import import_tvm
 
 # The instruction sets that change what LLVM emits for these templates; the rest of a CPU's flags is noise in a key.
@@ -65,8 +66,7 @@ def detect(target: str = "cpu", threads: int | None = None) -> CpuTarget:
     if target != "cpu":
         raise InputError(f"target: must be cpu (got {target!r}).")
     if threads is not None:
-        if isinstance(threads, bool) or not isinstance(threads, int):
-            raise InputTypeError(f"threads: must be an integer (got {type(threads).__name__}).")
+        threads = integer("threads", threads)
         if threads < 1:
             raise InputError(f"threads: must be at least 1 (got {threads}).")
     model, flags = _cpu()

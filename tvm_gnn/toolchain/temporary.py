@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ..errors import TvmGnnError
@@ -33,6 +33,15 @@ def temporary_files(error: type[TvmGnnError], folder: Path | None = None) -> Ite
             f"{folder or _usual_folder()}: must be a writable folder with free space for temporary files "
             f"(got: {reason}). Free space or set TMPDIR to another folder."
         ) from cause
+
+
+@contextmanager
+def temporary_folder(error: type[TvmGnnError], prefix: str = "tvm_gnn-") -> Iterator[Path]:
+    """A new temporary folder, removed at the end; raises `error` where none can be made."""
+    with ExitStack() as stack:
+        with temporary_files(error):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
+        yield folder
 
 
 def full_disk_hint(folder: Path) -> str:

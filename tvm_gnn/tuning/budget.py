@@ -7,6 +7,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
+from ..arguments import integer
 from ..errors import InputError, InputTypeError
 
 _UNITS_S = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -56,17 +57,20 @@ def parse_budget(budget: str | float | None, trials: int | None = None) -> Budge
     """
     if budget is None and trials is None:
         raise InputError("budget: give a time such as 60s, or trials (got neither).")
-    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int)):
-        raise InputTypeError(f"trials: must be an integer (got {type(trials).__name__}).")
-    if trials is not None and trials < 1:
-        raise InputError(f"trials: must be at least 1 (got {trials}).")
+    if trials is not None:
+        trials = integer("trials", trials)
+        if trials < 1:
+            raise InputError(f"trials: must be at least 1 (got {trials}).")
     return Budget(None if budget is None else _seconds(budget), trials)
 
 
 def _seconds(budget: str | float) -> float:
     if isinstance(budget, bool) or not isinstance(budget, str | int | float):
         raise InputTypeError(f"budget: must be a time such as 60s or a number (got {type(budget).__name__}).")
-    seconds = _parsed(budget) if isinstance(budget, str) else float(budget)
+    try:
+        seconds = _parsed(budget) if isinstance(budget, str) else float(budget)
+    except OverflowError:
+        seconds = math.inf
     if not 0 < seconds < math.inf:
         raise InputError(f"budget: must be positive (got {budget!r}).")
     return seconds

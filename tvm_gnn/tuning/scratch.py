@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ..errors import TuneError
-from ..toolchain.temporary import temporary_files
+from ..toolchain.temporary import temporary_files, temporary_folder
 
 _PREFIX = "tvm_gnn-tune-"
 _LOCK = "in-use"
@@ -32,7 +32,8 @@ def scratch_folder() -> Iterator[Path]:
     with ExitStack() as stack:
         with temporary_files(TuneError):
             _remove_abandoned()
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX)))
+        folder = stack.enter_context(temporary_folder(TuneError, _PREFIX))
+        with temporary_files(TuneError, folder):
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             stack.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -14,13 +14,12 @@ from ..cache import TaskKey
 from ..errors import InputError
 from ..graph import Graph
 from ..ops import SpMM
-from ..ops.dims import RowShape, edge_shape, feature_shape, width
+from ..ops.dims import DTYPES, RowShape, edge_shape, feature_shape, width
 from ..templates import spmm_csr
 from ..templates.space import Decisions, Space
 from ..toolchain.importing import toolchain_version
 from ..toolchain.target import CpuTarget
 
-DTYPES = ("float32", "float64")
 EDGE_ORDERS = ("caller", "csr")
 
 

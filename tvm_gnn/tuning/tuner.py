@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..cache import ArtifactStore, ReadResult, Record, RecordLog
+from ..cache import KERNEL_FILE, ArtifactStore, ReadResult, Record, RecordLog
 from ..errors import ArtifactError, DependencyError, InputError, RecordError, TuneError
 from ..templates.space import Decisions
 from ..toolchain.environment import environment
@@ -156,8 +156,8 @@ class Tuner:
                 return  # nothing else will build either; `_compare` says why
             self._progress.default_library = default.library
             while not self._is_spent():
-                left = self._budget.trials_left(self._progress.reused + self._progress.measured)
-                batch = self._search.propose(min(batch_size(self._progress.measured), left))
+                finished = self._progress.reused + self._progress.measured
+                batch = self._search.propose(min(batch_size(finished), self._budget.trials_left(finished)))
                 if not batch:
                     return
                 self._trials(batch, builder, runner)
@@ -355,10 +355,9 @@ class Tuner:
             artifact = self._store.publish(
                 task.key,
                 task.graph.signature.exact,
-                {"kernel.so": final.library},
+                {KERNEL_FILE: final.library},
                 graph=task.graph_fields,
                 decisions=final.decisions,
-                launch=task.launch(final.decisions),
                 measured={"best_ms": final.best_ms, "default_ms": final.default_ms, "speedup": final.speedup},
                 extra=self._origin(),
             )
@@ -394,10 +393,9 @@ class Tuner:
             self._store.publish(
                 other.key,
                 other.graph.signature.exact,
-                {"kernel.so": built.library},
+                {KERNEL_FILE: built.library},
                 graph=other.graph_fields,
                 decisions=final.decisions,
-                launch=launch,
                 measured={"best_ms": run.time_s * 1e3},
                 extra=self._origin(),
             )
