@@ -15,13 +15,15 @@ import pytest
 import tvm_gnn
 from tvm_gnn.graph import Graph
 from tvm_gnn.ops import parse_op
+from tvm_gnn.runtime.kernel import BoundLibrary, Kernel, Provenance
 from tvm_gnn.runtime.library import Library
-from tvm_gnn.runtime.spmm_kernel import Provenance, SpMMKernel
-from tvm_gnn.templates import spmm_csr
+from tvm_gnn.templates.launch import launch_parameters
+from tvm_gnn.templates.registry import template_of
 from tvm_gnn.templates.space import Decisions
-from tvm_gnn.testing.operands import edge_width
-from tvm_gnn.testing.schedules import TARGETS, spmm_space
+from tvm_gnn.testing.operands import problem
+from tvm_gnn.testing.schedules import TARGETS, space_of
 from tvm_gnn.tuning.builder import Builder
+from tvm_gnn.tuning.task import code_spec
 
 
 @pytest.fixture(autouse=True)
@@ -75,12 +77,13 @@ class MakeKernel(Protocol):
         self,
         graph: Graph,
         op: str,
-        feat: int,
+        feat: int | tuple[int, int],
         choice: Decisions | None = None,
         edge_order: str = "caller",
         threads: int = 2,
         dtype: str = "float32",
-    ) -> SpMMKernel: ...
+        edge_feat: tuple[int, ...] | None = None,
+    ) -> Kernel: ...
 
 
 @pytest.fixture(scope="session")
@@ -90,23 +93,21 @@ def make_kernel(libraries: Libraries) -> MakeKernel:
     def make(
         graph: Graph,
         op: str,
-        feat: int,
+        feat: int | tuple[int, int],
         choice: Decisions | None = None,
         edge_order: str = "caller",
         threads: int = 2,
         dtype: str = "float32",
-    ) -> SpMMKernel:
+        edge_feat: tuple[int, ...] | None = None,
+    ) -> Kernel:
+        permuted = parse_op(op).uses_edges and edge_order == "caller" and graph.edge_ids is not None
+        order = "edge_ids" if permuted else "csr"
+        what = problem(op, feat, dtype, graph.index_dtype, order, edge_feat)
         if choice is None:
-            choice = spmm_space(feat, "avx512", dtype, edge_width(parse_op(op), feat)).default
-        order = (
-            "edge_ids" if parse_op(op).uses_edge and edge_order == "caller" and graph.edge_ids is not None else "csr"
-        )
-        spec = code_spec(op, feat, choice, graph.index_dtype, order, dtype)
-        (library,) = libraries.load([spec])
-        launch = spmm_csr.launch_parameters(choice, threads)
-        return SpMMKernel(
-            graph, parse_op(op), feat, dtype, order, library, launch, threads, Provenance("default", dict(choice))
-        )
+            choice = space_of(what).default
+        (library,) = libraries.load([code_spec(what, choice)])
+        bound = BoundLibrary(library, template_of(what).ARGUMENTS, launch_parameters(choice, threads))
+        return Kernel(graph, what, bound, threads, Provenance("default", dict(choice)))
 
     return make
 
@@ -116,7 +117,7 @@ def sampled_schedules() -> Callable[..., list[Decisions]]:
     """Seeded draws from a width's space, the default first: ``sampled_schedules(feat, count, target="avx512")``."""
 
     def draw(feat: int, count: int, target: str = "avx512") -> list[Decisions]:
-        space = spmm_space(feat, target)
+        space = space_of(problem("copy_u_sum", feat), target)
         rng = random.Random(feat)
         return [space.default, *(space.sample(rng) for _ in range(count - 1))]
 
@@ -160,18 +161,3 @@ def run_python() -> Callable[..., str]:
         return done.stdout
 
     return run
-
-
-def code_spec(
-    op: str, feat: int, choice: Decisions, index_dtype: str, edge_order: str, dtype: str = "float32"
-) -> dict[str, Any]:
-    """The code spec of a schedule, as `Task.code_spec` has it."""
-    return {
-        "op": op,
-        "feat": feat,
-        "edge_width": edge_width(parse_op(op), feat),
-        "dtype": dtype,
-        "index_dtype": index_dtype,
-        "edge_order": edge_order,
-        "code": spmm_csr.code_decisions(choice),
-    }

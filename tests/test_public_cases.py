@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,12 +17,12 @@ from numpy.typing import NDArray
 import tvm_gnn
 from tvm_gnn.errors import GraphError
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS
 from tvm_gnn.ops.reference import spmm_reference
-from tvm_gnn.templates.spmm_csr import code_decisions
+from tvm_gnn.ops.spmm import SPMM_OPS
 from tvm_gnn.testing.odd_graphs import variant
-from tvm_gnn.testing.operands import edge_values_shape, used
-from tvm_gnn.testing.schedules import spmm_space
+from tvm_gnn.testing.operands import edge_values_shape, problem, used
+from tvm_gnn.testing.schedules import space_of
+from tvm_gnn.tuning.task import code_spec
 
 DATA = json.loads((Path(__file__).parent / "data" / "public_cases.json").read_text())
 CASES = {case["id"]: case for case in DATA["cases"]}
@@ -85,7 +87,7 @@ def _() -> None:
     graph = Graph.from_coo(src, dst, num_src=50, num_dst=50)
     x, w = rng.standard_normal((50, 33)), rng.standard_normal(400)
     for op in ("u_mul_e_sum", "u_add_e_mean", "u_sub_e_max"):
-        want = spmm_reference(OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
+        want = spmm_reference(SPMM_OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
         got = tvm_gnn.load(graph, op, 33, dtype="float64")(x, w)
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
@@ -134,10 +136,9 @@ def _(make_kernel: Any, libraries: Any) -> None:
     given = CASES["padding_leak"]["input"]
     graph = Graph.from_coo(given["src"], given["dst"], num_src=given["num_nodes"], num_dst=given["num_nodes"])
     x, w = np.ones((6, 3), np.float32), np.ones(3, np.float32)
-    by_code = {json.dumps(code_decisions(choice)): choice for choice in spmm_space(3, "avx512")}
-    shared = {"op": "u_mul_e_mean", "feat": 3, "edge_width": 1, "dtype": "float32"}
-    shared |= {"index_dtype": "int32", "edge_order": "csr"}
-    libraries.paths([{**shared, "code": code_decisions(choice)} for choice in by_code.values()])  # two at a time
+    what = problem("u_mul_e_mean", 3)
+    by_code = {json.dumps(code_spec(what, choice)): choice for choice in space_of(what)}
+    libraries.paths([code_spec(what, choice) for choice in by_code.values()])  # two at a time
     for choice in by_code.values():
         kernel = make_kernel(graph, "u_mul_e_mean", 3, choice)
         for poison in (np.nan, np.inf):
@@ -184,21 +185,21 @@ def _(kernels: Any, expect: Any) -> None:
 def _(kernels: Any) -> None:
     for num_src, num_dst in ((0, 0), (3, 0), (3, 3)):
         graph = Graph.from_coo([], [], num_src=num_src, num_dst=num_dst)
-        for op in OPS:
-            given = used(
-                OPS[op], np.ones((num_src, 5), np.float32), np.ones(edge_values_shape(OPS[op], graph, 5), np.float32)
-            )
+        for op in SPMM_OPS:
+            w = np.ones(edge_values_shape(SPMM_OPS[op], graph, 5), np.float32)
+            given = used(SPMM_OPS[op], np.ones((num_src, 5), np.float32), w)
             for kernel in kernels(graph, op, 5):
                 y = kernel(*given)
                 assert (y.shape, y.dtype, y.any()) == ((num_dst, 5), np.float32, False)
 
 
 @check("requires_grad")
-def _(kernels: Any) -> None:
+def _(quick_builds: None) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")
-    for kernel in kernels(G4, "copy_u_sum", 2, schedules=1):
-        with pytest.raises(TypeError, match=r"x: must not require gradients"):
-            kernel(torch.tensor(X, requires_grad=True))
+    x = torch.tensor(X, requires_grad=True)
+    tvm_gnn.load(G4, "copy_u_sum", 2)(x).sum().backward()
+    out_degrees = np.bincount(G4.indices, minlength=4)
+    np.testing.assert_array_equal(x.grad.numpy(), np.repeat(out_degrees[:, None], 2, axis=1))
 
 
 @check("int_widths")
@@ -236,30 +237,11 @@ def _(kernels: Any) -> None:
 
 
 @check("no_exf")
-def _(run_python: Any, make_kernel: Any) -> None:
-    rng = np.random.default_rng(0)
-    graph = Graph.from_coo(rng.integers(0, 1000, 10**6), rng.integers(0, 1000, 10**6))
-    library = make_kernel(graph, "copy_u_sum", 256)._library.path
-    code = (
-        "import resource, sys\n"
-        "from pathlib import Path\n"
-        "import numpy as np\n"
-        "from tvm_gnn.graph import Graph\n"
-        "from tvm_gnn.ops import OPS\n"
-        "from tvm_gnn.runtime.library import Library\n"
-        "from tvm_gnn.runtime.spmm_kernel import Provenance, SpMMKernel\n"
-        "indptr = np.arange(0, 10**6 + 1, 1000, dtype=np.int32)\n"
-        "graph = Graph(indptr, np.tile(np.arange(1000, dtype=np.int32), 1000), num_src=1000)\n"
-        "launch = {'parts': 16, 'tasks': 16, 'prefetch_distance': 0}\n"
-        "kernel = SpMMKernel(graph, OPS['copy_u_sum'], 256, 'float32', 'csr', Library(Path(sys.argv[1])), launch, 2,\n"
-        "                    Provenance('default'))\n"
-        "x = np.ones((1000, 256), np.float32)\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
-        "before = peak()\n"
-        "assert (kernel(x) == 1000).all()\n"
-        "print(peak() - before)\n"
-    )
-    assert int(run_python(code, library)) < 64
+def _(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "scripts" / "memory_peak"
+    command = [sys.executable, str(script), "--op", "copy_u_sum,gat", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert all(megabytes < 64 for megabytes in json.loads(done.stdout).values()), done.stdout
 
 
 @check("hub")
@@ -270,7 +252,7 @@ def _(kernels: Any) -> None:
     dst = np.concatenate([np.zeros(num_nodes - 1, int), (ring + 1) % num_nodes])
     graph = Graph.from_coo(src, dst, num_src=num_nodes, num_dst=num_nodes)
     x = np.random.default_rng(0).integers(-3, 4, (num_nodes, 64)).astype(np.float32)
-    want = spmm_reference(OPS["copy_u_sum"], graph.indptr, graph.indices, None, x).astype(np.float32)
+    want = spmm_reference(SPMM_OPS["copy_u_sum"], graph.indptr, graph.indices, None, x).astype(np.float32)
     for kernel in kernels(graph, "copy_u_sum", 64, schedules=3):
         np.testing.assert_array_equal(kernel(x), want)
 
@@ -316,7 +298,7 @@ def _(monkeypatch: pytest.MonkeyPatch, libraries: Any) -> None:
         src, dst = rng.integers(0, num_nodes, (2, int(rng.integers(1, 2000))))
         graph = Graph.from_coo(src, dst, num_src=num_nodes, num_dst=num_nodes)
         x = rng.integers(-3, 4, (num_nodes, 16)).astype(np.float32)
-        want = spmm_reference(OPS["copy_u_sum"], graph.indptr, graph.indices, None, x)
+        want = spmm_reference(SPMM_OPS["copy_u_sum"], graph.indptr, graph.indices, None, x)
         np.testing.assert_array_equal(tvm_gnn.load(graph, "copy_u_sum", 16)(x), want.astype(np.float32))
     assert len(built) <= 1
 

@@ -10,16 +10,34 @@ if TYPE_CHECKING:
     from .compile import load, tune
     from .errors import TvmGnnError
     from .graph import Graph, datasets
-    from .ops import spmm
+    from .ops import edge_softmax, gat, gatv2, relational, sddmm, spmm
 
 __version__ = VERSION
-__all__ = ["Graph", "TvmGnnError", "__version__", "datasets", "load", "spmm", "tune"]
+__all__ = [
+    "Graph",
+    "TvmGnnError",
+    "__version__",
+    "datasets",
+    "edge_softmax",
+    "gat",
+    "gatv2",
+    "load",
+    "relational",
+    "sddmm",
+    "spmm",
+    "tune",
+]
 
 _HOMES = {
     "Graph": "graph",
     "TvmGnnError": "errors",
     "datasets": "graph",
+    "edge_softmax": "ops",
+    "gat": "ops",
+    "gatv2": "ops",
     "load": "compile",
+    "relational": "ops",
+    "sddmm": "ops",
     "spmm": "ops",
     "tune": "compile",
 }

@@ -13,10 +13,10 @@ from .cache import DEFAULT_ENTRY, KERNEL_FILE, Artifact, ArtifactStore, RecordLo
 from .errors import ArtifactError, BuildError, InputError, InputTypeError
 from .graph import Graph
 from .graph.signature import comparable_distance
-from .ops import Op, parse_op
+from .ops import Operator, parse_op
 from .ops.dims import RowShape
+from .runtime.kernel import BoundLibrary, Kernel, Provenance
 from .runtime.library import Library
-from .runtime.spmm_kernel import Provenance, SpMMKernel
 from .toolchain.target import detect
 from .toolchain.temporary import temporary_files, temporary_folder
 from .tuning.budget import parse_budget
@@ -27,7 +27,7 @@ from .tuning.task import Task
 @overload
 def tune(
     graph: Graph,
-    op: str | Op,
+    op: str | Operator,
     feat: int | tuple[int, int],
     *,
     target: str = ...,
@@ -42,7 +42,7 @@ def tune(
 @overload
 def tune(
     graph: Graph,
-    op: Sequence[tuple[str | Op, int | tuple[int, int]]],
+    op: Sequence[tuple[str | Operator, int | tuple[int, int]]],
     *,
     target: str = ...,
     budget: str | float | None = ...,
@@ -55,7 +55,7 @@ def tune(
 ) -> list[TuneReport]: ...
 def tune(
     graph: Graph,
-    op: str | Op | Sequence[tuple[str | Op, int | tuple[int, int]]],
+    op: str | Operator | Sequence[tuple[str | Operator, int | tuple[int, int]]],
     feat: int | tuple[int, int] | None = None,
     *,
     target: str = "cpu",
@@ -83,6 +83,9 @@ def tune(
     trials : int, optional
         Number of finished trials, counting those that earlier runs recorded.
     seed : int
+    dtype : str
+        Of features, edge values and results: ``float32``, ``float64``, ``float16`` or ``bfloat16``. The half types are
+        computed and summed in float32 and rounded once.
     edge_order : {"caller", "csr"}
         Order in which calls will pass edge values.
     observer : Observer, optional
@@ -134,7 +137,7 @@ def tune(
 
 def load(
     graph: Graph,
-    op: str | Op,
+    op: str | Operator,
     feat: int | tuple[int, int] | None = None,
     *,
     target: str = "cpu",
@@ -142,7 +145,7 @@ def load(
     dtype: str = "float32",
     edge_feat: RowShape | None = None,
     edge_order: str = "caller",
-) -> SpMMKernel:
+) -> Kernel:
     """The best kernel known for an operator on a graph. Never tunes.
 
     An artifact tuned for this graph is used, else one for a graph of the same bucket, else the nearest; without any,
@@ -155,6 +158,7 @@ def load(
     op : operator or its name
     feat : int or (int, int)
         Feature width F >= 0, or heads and width per head.
+    dtype : str
     edge_feat : shape, optional
         As for `tune`.
     threads : int, optional
@@ -164,8 +168,8 @@ def load(
 
     Returns
     -------
-    SpMMKernel
-        ``y = kernel(x[, w])``.
+    Kernel
+        ``y = kernel(x[, w])``, or what else the operator takes and gives.
 
     Raises
     ------
@@ -225,29 +229,21 @@ def default_key(task: Task) -> TaskKey:
     return TaskKey({**task.key.as_dict(), "schedule": code})
 
 
-def _kernel(task: Task, library: Library | None, provenance: Provenance) -> SpMMKernel:
-    return SpMMKernel(
+def _kernel(task: Task, library: Library | None, provenance: Provenance) -> Kernel:
+    bound = None
+    if library is not None:
+        bound = BoundLibrary(library, task.template.ARGUMENTS, task.launch(provenance.decisions))
+    again = partial(
+        load,
         task.graph,
-        task.op,
+        task.op.name,
         task.feat,
-        task.dtype,
-        task.kernel_edge_order,
-        library,
-        task.launch(provenance.decisions) if library is not None else {},
-        task.target.threads,
-        provenance,
-        partial(
-            load,
-            task.graph,
-            task.op.name,
-            task.feat,
-            threads=task.target.threads,
-            dtype=task.dtype,
-            edge_feat=task.edge_feat if task.op.uses_edge else None,
-            edge_order=task.edge_order,
-        ),
-        task.edge_feat,
+        threads=task.target.threads,
+        dtype=task.dtype,
+        edge_feat=task.edge_feat,
+        edge_order=task.edge_order,
     )
+    return Kernel(task.graph, task.problem, bound, task.target.threads, provenance, again)
 
 
 def _find(task: Task) -> tuple[Artifact, str, Library] | None:

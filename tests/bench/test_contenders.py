@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvm_gnn.bench import CONTENDERS, Case, Contender, check, select
+from tvm_gnn.bench import CONTENDERS, Case, Contender, check, select, taken_as
 from tvm_gnn.bench.contenders import contender as contender_module
 from tvm_gnn.bench.contenders import dgl_ops, handwritten, mkl_library
 from tvm_gnn.bench.contenders.contender import MATRIX_OPS
 from tvm_gnn.errors import InputError
 from tvm_gnn.graph import Graph
+from tvm_gnn.ops.operand import Structure
 from tvm_gnn.ops.registry import parse_op
+from tvm_gnn.ops.tolerance import first_mismatch
 
 WIDTHS = (1, 3, 16, 33, 64, 100)
+HEADS = ((1, 5), (4, 16), (3, 7))
 
 
 def runnable(name: str) -> Contender:
@@ -32,42 +35,54 @@ def runnable(name: str) -> Contender:
     return contender
 
 
-@pytest.mark.parametrize("op", sorted(MATRIX_OPS))
-@pytest.mark.parametrize("name", CONTENDERS)
+PAIRS = [(name, op) for name, contender in CONTENDERS.items() for op in sorted(contender.ops)]
+
+
+def feats(op: str) -> tuple[Any, ...]:
+    return HEADS if op == "gat" else WIDTHS
+
+
+def first_op(contender: Contender) -> str:
+    return sorted(contender.ops)[-1]
+
+
+@pytest.mark.parametrize(("name", "op"), PAIRS)
 def test_agrees_with_reference(graphs: dict[str, Graph], name: str, op: str) -> None:
     contender = runnable(name)
-    assert op in contender.ops
     for label, graph in graphs.items():
-        for feat in WIDTHS:
+        for feat in feats(op):
             case = Case(graph, parse_op(op), feat)
             wrong = check(case, contender.prepare(case, threads=2).run_on(case))
             assert wrong is None, f"{label}, F={feat}: {wrong}"
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
-def test_follows_new_features_and_writes_to_no_input(graphs: dict[str, Graph], name: str) -> None:
+def test_follows_new_inputs_and_writes_to_none(graphs: dict[str, Graph], name: str) -> None:
     contender = runnable(name)
-    case = Case(graphs["wide"], parse_op("u_mul_e_sum"), 20)
-    kept = [array.copy() for array in (case.graph.indptr, case.graph.indices, case.w)]
+    op = parse_op(first_op(contender))
+    case = Case(graphs["wide"], op, feats(op.name)[-1])
+    kept = [array.copy() for array in (case.graph.indptr, case.graph.indices, *case.inputs)]
     entrant = contender.prepare(case, threads=1)
-    for features in (case.x.copy(), -3 * case.x):
-        given: Any = features.copy()
-        if entrant.takes == "torch":
-            import torch
-
-            given = torch.from_numpy(given)
-        got = np.asarray(entrant.kernel(given)).copy()
-        want = case.reference * (1 if features[0, 0] == case.x[0, 0] else -3)
-        assert (np.abs(got - want) <= 1e-5 * (1 + 3 * case.scale)).all()
-        assert np.array_equal(np.asarray(given), features)
-    for before, after in zip(kept, (case.graph.indptr, case.graph.indices, case.w), strict=True):
+    fixed = list(case.inputs[len(case.arguments) :])
+    structure = Structure(case.graph.indptr, case.graph.indices, None, case.graph.num_src)
+    for factor in (1, -3):
+        arrays = [factor * array for array in case.arguments]
+        given = [taken_as(entrant.takes, array.copy()) for array in arrays]
+        got = np.asarray(entrant.kernel(*given)).copy()
+        rows = [a.reshape(-1, each.width) for a, each in zip(arrays + fixed, case.problem.inputs, strict=True)]
+        (want, *_), (scale, *_) = (f(case.problem.dims, structure, *rows) for f in (op.reference, op.error_scale))
+        assert first_mismatch(got.reshape(want.shape), want, scale) is None
+        for before, after in zip(arrays, given, strict=True):
+            assert np.array_equal(before, np.asarray(after))
+    for before, after in zip(kept, (case.graph.indptr, case.graph.indices, *case.inputs), strict=True):
         assert np.array_equal(before, after)
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
 def test_says_what_ran(graphs: dict[str, Graph], name: str) -> None:
     contender = runnable(name)
-    case = Case(graphs["wide"], parse_op("copy_u_sum"), 4)
+    op = first_op(contender)
+    case = Case(graphs["wide"], parse_op(op), feats(op)[0])
     contender.prepare(case, threads=1).run_on(case)()
     assert any(character.isdigit() for character in contender.describe())
 
@@ -185,7 +200,7 @@ def names(words: str) -> list[str]:
     [
         ("scipy, dgl", ["scipy", "dgl"]),
         ("dgl,scipy,scipy", ["scipy", "dgl"]),
-        ("pyg", ["pyg_scatter", "pyg_spmm"]),
+        ("pyg", ["pyg_scatter", "pyg_spmm", "pyg_softmax", "pyg_gat"]),
         ("mkl", ["mkl_ie"]),
         ("torch_int32", ["torch_int32", "torch_int32_out"]),
         ("strongest", ["mkl_ie", "handwritten", "numba", "graphblas"]),

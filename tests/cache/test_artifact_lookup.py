@@ -131,7 +131,10 @@ def test_what_cannot_be_compared_comes_last_in_its_bucket(store: ArtifactStore, 
 def test_explain_an_empty_store(store: ArtifactStore, key: TaskKey) -> None:
     told = explain(store, key, "mine", "b1")
     assert (told.level, told.served, told.neighbours, told.problems) == ("none", None, [], [])
-    assert told.lines() == ["served from: none"]
+    assert (told.distance, told.comparable_within) == (None, math.inf)
+    assert told.lines() == [
+        "served from: the default schedule, which the first load builds (nothing comparable is tuned)"
+    ]
     assert not store.root.exists()
 
 
@@ -148,17 +151,76 @@ def test_explain_names_the_parts_that_differ(store: ArtifactStore, key: TaskKey,
     assert "graph" not in told.lines()[1].split(": ", 2)[2]
 
 
-def test_explain_says_when_only_the_graph_differs(store: ArtifactStore, key: TaskKey, add: Add) -> None:
+def test_explain_says_when_only_the_graph_differs_and_how_far_it_is(
+    store: ArtifactStore, key: TaskKey, add: Add
+) -> None:
     served = add("near", bucket="b2", degree=5.0)
     add("far", bucket="b2", degree=50.0)
-    add("default")
     told = explain(store, key, "mine", "b1", {"degree_mean": 4.0}, distance)
-    assert (told.level, told.served) == ("nearest", served.path)
-    assert [neighbour.entry_name for neighbour in told.neighbours] == ["far", "default"]
-    assert told.neighbours[0].distance == 46.0
-    assert told.neighbours[1].distance is None
-    assert "only the graph differs" in told.lines()[1]
-    assert "no graph in particular" in told.lines()[2]
+    assert (told.level, told.served, told.distance) == ("nearest", served.path, 1.0)
+    assert [(neighbour.entry_name, neighbour.distance) for neighbour in told.neighbours] == [("far", 46.0)]
+    assert told.lines() == [
+        f"served from: nearest, distance 1.00 ({served.path})",
+        "close: graph-far [far]: only the graph differs (another bucket), distance 46.00",
+    ]
+
+
+def test_explain_says_how_far_is_too_far(
+    store: ArtifactStore, key: TaskKey, library: Path, add: Add, make_graph: Callable[..., dict[str, Any]]
+) -> None:
+    add("far", bucket="b2", degree=6.5)
+    arguments = (store, key, "mine", "b1", {"degree_mean": 4.0}, distance, 2.0)
+    told = explain(*arguments)
+    too_far = "close: graph-far [far]: only the graph differs (another bucket), distance 2.50, too far for nearest"
+    assert (told.level, told.served, told.distance) == ("none", None, None)
+    assert told.lines()[1:] == [f"{too_far} (at most 2)"]
+    near = add("near", bucket="b2", degree=6.0)
+    assert explain(*arguments).lines() == [
+        f"served from: nearest, distance 2.00 of at most 2 ({near.path})",
+        f"{too_far} (at most 2)",
+    ]
+    other = TaskKey({**key.as_dict(), "cpu": "another"})
+    store.publish(other, "odd", {"kernel.so": library}, graph=make_graph("odd", "b2", 9.0))
+    alike = add("alike", bucket="b1", degree=400.0)
+    told = explain(*arguments)
+    assert told.lines()[0] == f"served from: bucket, distance 396.00 ({alike.path})"
+    assert told.lines()[-1].endswith("'another' there; the graph differs (another bucket), distance 5.00")
+    mine = add("mine")
+    told = explain(*arguments)
+    assert told.lines()[0] == f"served from: exact ({mine.path})"
+    assert told.lines()[1].endswith("only the graph differs (same bucket), distance 396.00")
+
+
+def test_explain_takes_the_default_schedule_for_what_serves_not_for_what_is_close(
+    store: ArtifactStore, key: TaskKey, add: Add
+) -> None:
+    default = add("default")
+    told = explain(store, key, "mine", "b1", {"degree_mean": 4.0}, distance)
+    assert (told.level, told.served, told.distance, told.neighbours) == ("default", default.path, None, [])
+    assert told.lines() == [
+        f"served from: the default schedule, built already (nothing comparable is tuned) ({default.path})"
+    ]
+    add("near", bucket="b2", degree=5.0)
+    assert explain(store, key, "mine", "b1", {"degree_mean": 4.0}, distance).neighbours == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, KeyError("x")])
+def test_explain_gives_no_distance_to_what_cannot_be_compared(
+    store: ArtifactStore, key: TaskKey, add: Add, value: float | Exception
+) -> None:
+    def broken(*_: object) -> float:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    add("far", bucket="b2")
+    told = explain(store, key, "mine", "b1", {}, broken, 2.0)
+    assert (told.level, told.neighbours[0].distance) == ("none", None)
+    assert told.lines()[1].endswith("only the graph differs (another bucket)")
+    add("alike", bucket="b1")
+    told = explain(store, key, "mine", "b1", {}, broken, 2.0)
+    assert (told.level, told.distance) == ("bucket", None)
+    assert told.lines()[0] == f"served from: bucket ({told.served})"
 
 
 def test_explain_puts_the_closest_first_and_keeps_to_the_limit(
@@ -179,6 +241,7 @@ def test_explain_tells_damage_and_is_json(store: ArtifactStore, key: TaskKey, ad
     told = explain(store, TaskKey({**key.as_dict(), "extra": "x"}), "mine", "b1")
     data = json.loads(json.dumps(told.as_dict()))
     assert data == told.as_dict()
+    assert list(data) == ["level", "served", "key", "exact", "bucket", "neighbours", "problems"]
     assert data["level"] == "none"
     assert data["neighbours"][0]["differing"] == {"extra": ["x", None]}
     assert data["problems"][0]["path"].endswith("mine")

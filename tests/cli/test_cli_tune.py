@@ -115,7 +115,7 @@ def test_warnings_are_in_the_report(tuned: Any, run: Run, monkeypatch: pytest.Mo
         file.write('{"half a line')
     outcome = run("tune", *tuned.task, "--trials", 30, "--json")
     assert outcome.code == 0
-    assert ["1 damaged lines were skipped" in warning for warning in outcome.json["warnings"]] == [True]
+    assert ["1 damaged line was skipped" in warning for warning in outcome.json["warnings"]] == [True]
 
 
 def test_nothing_valid_is_a_negative_finding(run: Run, isolated_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

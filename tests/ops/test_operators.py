@@ -9,22 +9,29 @@ import pytest
 from tvm_gnn.errors import InputError, InputTypeError, TvmGnnError
 from tvm_gnn.ops import OPS, parse_op, spmm
 from tvm_gnn.ops.messages import MESSAGES, REDUCES
+from tvm_gnn.ops.spmm import SPMM_OPS
+from tvm_gnn.testing.odd_operator import ScaledEdges
 
 
-def test_every_message_with_every_reduce_is_an_operator() -> None:
-    assert set(OPS) == {f"{message}_{reduce}" for message in MESSAGES for reduce in REDUCES}
+def test_operators_are_found_by_their_names() -> None:
     for name, op in OPS.items():
         assert op.name == name
         assert parse_op(name) is op
         assert parse_op(op) is op
+
+
+def test_every_message_with_every_reduce_is_an_operator() -> None:
+    assert SPMM_OPS.items() <= OPS.items()
+    assert set(SPMM_OPS) == {f"{message}_{reduce}" for message in MESSAGES for reduce in REDUCES}
+    for op in SPMM_OPS.values():
         assert spmm(op.message, op.reduce) == op
         assert op.primitive == "spmm"
         assert op.message_op.uses_src or op.message_op.uses_edge
 
 
 def test_which_operators_read_edge_values() -> None:
-    assert {name for name, op in OPS.items() if not op.uses_edge} == {f"copy_u_{reduce}" for reduce in REDUCES}
-    assert {name for name, op in OPS.items() if not op.uses_src} == {f"copy_e_{reduce}" for reduce in REDUCES}
+    assert {name for name, op in SPMM_OPS.items() if not op.uses_edge} == {f"copy_u_{reduce}" for reduce in REDUCES}
+    assert {name for name, op in SPMM_OPS.items() if not op.uses_src} == {f"copy_e_{reduce}" for reduce in REDUCES}
 
 
 @pytest.mark.parametrize(
@@ -37,13 +44,13 @@ def test_which_operators_read_edge_values() -> None:
     ],
 )
 def test_edge_values_by_default(name: str, feat: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    assert OPS[name].default_edge_feat(feat) == expected
+    assert SPMM_OPS[name].default_edge_feat(feat) == expected
 
 
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
-        ("u_mul_e", InputError, r"op: must be one of copy_u_sum, .* \(got 'u_mul_e'\)"),
+        ("u_mul_e_", InputError, r"op: must be one of copy_u_sum, .* \(got 'u_mul_e_'\)"),
         ("", InputError, r"op: must be one of .* \(got ''\)"),
         ("COPY_U_SUM", InputError, r"op: must be one of"),
         (None, InputTypeError, r"op: must be an operator or its name \(got NoneType\)"),
@@ -72,12 +79,51 @@ def test_unknown_messages_and_reduces() -> None:
     ],
 )
 def test_flops_by_hand(name: str, expected: int) -> None:
-    assert OPS[name].flops(num_dst=3, num_edges=10, feat=4) == expected
+    for feat in ((4,), (2, 2)):
+        assert SPMM_OPS[name].flops(SPMM_OPS[name].dims(feat, None), num_dst=3, num_edges=10) == expected
 
 
-def test_compulsory_bytes_by_hand() -> None:
-    # indptr 4 + indices 10 entries; x 5 rows and y 3 rows of 4 features; w 10 values.
-    sizes = {"num_dst": 3, "num_src": 5, "num_edges": 10, "feat": 4}
-    assert OPS["copy_u_sum"].compulsory_bytes(**sizes) == 14 * 4 + 8 * 4 * 4
-    assert OPS["u_mul_e_mean"].compulsory_bytes(**sizes) == 14 * 4 + 10 * 4 + 8 * 4 * 4
-    assert OPS["u_mul_e_sum"].compulsory_bytes(**sizes, index_bytes=8, itemsize=2) == 14 * 8 + 10 * 2 + 8 * 4 * 2
+# indptr has 4 entries, indices 10; x 5 rows and y 3 rows.
+ROWS = {"src": 5, "dst": 3, "edge": 10, "once": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "feat", "edge_feat", "values"),
+    [
+        ("copy_u_sum", (4,), None, 8 * 4),
+        ("u_mul_e_mean", (4,), None, 8 * 4 + 10),
+        ("u_mul_e_mean", (2, 2), None, 8 * 4 + 10 * 2),  # one per head
+        ("u_mul_e_mean", (2, 2), (2, 2), 8 * 4 + 10 * 4),
+        ("copy_e_max", (4,), None, 3 * 4 + 10 * 4),  # reads no features
+    ],
+)
+def test_compulsory_bytes_by_hand(name: str, feat: Any, edge_feat: Any, values: int) -> None:
+    op = SPMM_OPS[name]
+    dims = op.dims(feat, edge_feat)
+    assert op.compulsory_bytes(dims, ROWS) == (14 + values) * 4
+    assert op.compulsory_bytes(dims, ROWS, itemsize=2, index_bytes=8) == 14 * 8 + values * 2
+
+
+def test_compulsory_bytes_of_any_operator() -> None:
+    """Indices have their own size; an operand for the whole graph counts once."""
+    op = ScaledEdges()
+    dims = op.dims((4,), (3,))
+    # factor 1, s 10 x 3; z 10 x 3, degree 3 indices.
+    assert op.compulsory_bytes(dims, ROWS) == (14 + 1 + 30 + 30 + 3) * 4
+    assert op.compulsory_bytes(dims, ROWS, itemsize=8, index_bytes=2) == (14 + 3) * 2 + (1 + 30 + 30) * 8
+
+
+def test_which_operators_depend_on_the_order_of_edges() -> None:
+    assert {name for name, op in SPMM_OPS.items() if not op.uses_edges} == {f"copy_u_{reduce}" for reduce in REDUCES}
+    assert ScaledEdges().uses_edges
+
+
+def test_inputs_and_outputs_in_order() -> None:
+    def described(name: str, feat: Any) -> list[tuple[str, str, tuple[int, ...]]]:
+        op = SPMM_OPS[name]
+        dims = op.dims(feat, None)
+        return [(each.name, each.rows, each.shape) for each in (*op.inputs(dims), *op.outputs(dims))]
+
+    assert described("u_mul_e_sum", (2, 3)) == [("x", "src", (2, 3)), ("w", "edge", (2, 1)), ("y", "dst", (2, 3))]
+    assert described("copy_u_sum", (6,)) == [("x", "src", (6,)), ("y", "dst", (6,))]
+    assert described("copy_e_sum", (6,)) == [("w", "edge", (6,)), ("y", "dst", (6,))]

@@ -10,9 +10,10 @@ import scipy.sparse as sp  # type: ignore[import-untyped,unused-ignore]
 from numpy.typing import NDArray
 
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS, SpMM
+from tvm_gnn.ops import SpMM
 from tvm_gnn.ops import reference as reference_module
-from tvm_gnn.ops.reference import error_scale, spmm_reference
+from tvm_gnn.ops.reference import spmm_error_scale, spmm_reference
+from tvm_gnn.ops.spmm import SPMM_OPS
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS, variant
 
 
@@ -67,7 +68,7 @@ def one_by_one(op: SpMM, graph: Graph, x: NDArray[Any], w: NDArray[Any]) -> NDAr
 
 
 @pytest.mark.parametrize("edge_width", [1, 2, 4])
-@pytest.mark.parametrize("op", OPS.values(), ids=list(OPS))
+@pytest.mark.parametrize("op", SPMM_OPS.values(), ids=list(SPMM_OPS))
 @pytest.mark.parametrize(
     "name", ["unsorted_edge_list", "isolated_nodes", "parallel_edges", "wide", "empty", "zero_edges"]
 )
@@ -85,12 +86,12 @@ def test_equals_plain_python(name: str, op: SpMM, edge_width: int) -> None:
 def test_nan_wins_a_max_and_infinity_loses_to_nothing() -> None:
     graph = Graph.from_coo([0, 1, 2, 3, 3], [0, 0, 1, 2, 0], num_src=4, num_dst=4)
     x = np.array([[1.0], [np.nan], [-np.inf], [7.0]])
-    got = spmm_reference(OPS["copy_u_max"], graph.indptr, graph.indices, None, x)[:, 0]
+    got = spmm_reference(SPMM_OPS["copy_u_max"], graph.indptr, graph.indices, None, x)[:, 0]
     assert np.isnan(got[0])
     assert got[1:].tolist() == [-np.inf, 7.0, 0.0]
 
 
-PRODUCTS = [OPS[name] for name in ("copy_u_sum", "copy_u_mean", "u_mul_e_sum", "u_mul_e_mean")]
+PRODUCTS = [SPMM_OPS[name] for name in ("copy_u_sum", "copy_u_mean", "u_mul_e_sum", "u_mul_e_mean")]
 
 
 @pytest.mark.parametrize("edge_order", ["csr", "edge_ids"])
@@ -110,7 +111,7 @@ def test_equals_scipy_and_the_dense_product(name: str, op: SpMM, edge_order: str
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
     graph = ODD_GRAPHS["power_law"]()
     x, w = inputs(graph, feat=3)
-    arguments = (OPS["u_mul_e_mean"], graph.indptr, graph.indices, graph.edge_ids, x, w)
+    arguments = (SPMM_OPS["u_mul_e_mean"], graph.indptr, graph.indices, graph.edge_ids, x, w)
     whole = spmm_reference(*arguments)
     monkeypatch.setattr(reference_module, "CHUNK_BYTES", chunk_bytes)
     assert spmm_reference(*arguments).tobytes() == whole.tobytes()
@@ -118,20 +119,20 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 
 def test_width_zero() -> None:
     graph = ODD_GRAPHS["power_law"]()
-    got = spmm_reference(OPS["copy_u_sum"], graph.indptr, graph.indices, None, np.zeros((graph.num_src, 0)))
+    got = spmm_reference(SPMM_OPS["copy_u_sum"], graph.indptr, graph.indices, None, np.zeros((graph.num_src, 0)))
     assert got.shape == (graph.num_dst, 0)
 
 
 def test_float32_inputs_are_reduced_in_float64() -> None:
     graph = Graph.from_coo([0, 1, 2], [0, 0, 0])
     x = np.array([[2.0**24], [1.0], [1.0]], np.float32)
-    assert spmm_reference(OPS["copy_u_sum"], graph.indptr, graph.indices, None, x)[0, 0] == 2.0**24 + 2
+    assert spmm_reference(SPMM_OPS["copy_u_sum"], graph.indptr, graph.indices, None, x)[0, 0] == 2.0**24 + 2
 
 
 def test_nan_and_infinity_are_data() -> None:
     graph = Graph.from_coo([0, 1, 2, 2], [0, 0, 1, 2], num_src=4, num_dst=4)
     x = np.array([[np.inf], [-np.inf], [np.inf], [np.nan]])
-    got = spmm_reference(OPS["copy_u_sum"], graph.indptr, graph.indices, None, x)[:, 0]
+    got = spmm_reference(SPMM_OPS["copy_u_sum"], graph.indptr, graph.indices, None, x)[:, 0]
     assert np.isnan(got[0])
     assert got[1:].tolist() == [np.inf, np.inf, 0.0]
 
@@ -140,5 +141,5 @@ def test_error_scale_does_not_cancel() -> None:
     graph = Graph.from_coo([0, 1], [0, 0])
     x = np.array([[1.0], [-1.0]])
     w = np.array([3.0, 3.0])
-    assert spmm_reference(OPS["u_mul_e_sum"], graph.indptr, graph.indices, None, x, w)[0, 0] == 0
-    assert error_scale(OPS["u_mul_e_sum"], graph.indptr, graph.indices, None, x, w)[0, 0] >= 6
+    assert spmm_reference(SPMM_OPS["u_mul_e_sum"], graph.indptr, graph.indices, None, x, w)[0, 0] == 0
+    assert spmm_error_scale(SPMM_OPS["u_mul_e_sum"], graph.indptr, graph.indices, None, x, w)[0, 0] >= 6

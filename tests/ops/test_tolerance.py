@@ -9,11 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS, SpMM
-from tvm_gnn.ops.reference import error_scale, spmm_reference
+from tvm_gnn.ops import SpMM
+from tvm_gnn.ops.reference import spmm_error_scale, spmm_reference
+from tvm_gnn.ops.spmm import SPMM_OPS
 from tvm_gnn.ops.tolerance import first_mismatch
 
-OP = OPS["u_mul_e_sum"]
+OP = SPMM_OPS["u_mul_e_sum"]
 
 
 def float32_sums(op: SpMM, graph: Graph, x: NDArray[Any], w: NDArray[Any], order: str = "forward") -> NDArray[Any]:
@@ -32,7 +33,7 @@ def float32_sums(op: SpMM, graph: Graph, x: NDArray[Any], w: NDArray[Any], order
 
 def judged(op: SpMM, graph: Graph, x: NDArray[Any], w: NDArray[Any], got: NDArray[Any]) -> str | None:
     arguments = (op, graph.indptr, graph.indices, None, x, w)
-    return first_mismatch(got, spmm_reference(*arguments), error_scale(*arguments))
+    return first_mismatch(got, spmm_reference(*arguments), spmm_error_scale(*arguments))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def test_the_honest_sum_of_a_hub_is_right(degree: int, kind: str) -> None:
     x = (rng.random((degree, 4)) if kind == "uniform" else rng.standard_normal((degree, 4))).astype(np.float32)
     hub = Graph.from_coo(np.arange(degree), np.zeros(degree, int), num_src=degree, num_dst=1)
     none = np.zeros(degree, np.float32)
-    assert judged(OPS["copy_u_sum"], hub, x, none, float32_sums(OPS["copy_u_sum"], hub, x, none)) is None
+    assert judged(SPMM_OPS["copy_u_sum"], hub, x, none, float32_sums(SPMM_OPS["copy_u_sum"], hub, x, none)) is None
 
 
 def test_a_dropped_edge_is_wrong(graph: Graph, values: tuple[NDArray[Any], NDArray[Any]]) -> None:
@@ -78,8 +79,8 @@ def test_a_dropped_edge_of_a_hub_is_wrong(degree: int) -> None:
     rng = np.random.default_rng(4)
     x = rng.uniform(0.5, 1.5, (degree, 4)).astype(np.float32)
     hub = Graph.from_coo(np.arange(degree), np.zeros(degree, int), num_src=degree, num_dst=1)
-    exact = spmm_reference(OPS["copy_u_sum"], hub.indptr, hub.indices, None, x)
-    assert judged(OPS["copy_u_sum"], hub, x, x[:, 0], (exact - x[7]).astype(np.float32)) is not None
+    exact = spmm_reference(SPMM_OPS["copy_u_sum"], hub.indptr, hub.indices, None, x)
+    assert judged(SPMM_OPS["copy_u_sum"], hub, x, x[:, 0], (exact - x[7]).astype(np.float32)) is not None
 
 
 def test_a_swapped_weight_is_wrong(graph: Graph, values: tuple[NDArray[Any], NDArray[Any]]) -> None:

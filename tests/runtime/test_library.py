@@ -11,10 +11,11 @@ import pytest
 
 from tvm_gnn.errors import ArtifactError
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS
+from tvm_gnn.runtime.kernel import BoundLibrary, Kernel, KernelFrame, Provenance
 from tvm_gnn.runtime.library import Library
-from tvm_gnn.runtime.spmm_kernel import Provenance, SpMMFrame, SpMMKernel
+from tvm_gnn.templates.spmm_csr import ARGUMENTS
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS, variant
+from tvm_gnn.testing.operands import problem
 
 LAUNCH = {"parts": 4, "tasks": 2, "prefetch_distance": 0}
 
@@ -22,7 +23,7 @@ LAUNCH = {"parts": 4, "tasks": 2, "prefetch_distance": 0}
 @pytest.fixture
 def built(make_kernel: Any) -> Path:
     """A copy_u_sum library of width 4 with int32 indices."""
-    path: Path = make_kernel(ODD_GRAPHS["self_loops"](), "copy_u_sum", 4)._library.path
+    path: Path = make_kernel(ODD_GRAPHS["self_loops"](), "copy_u_sum", 4)._bound.library.path
     return path
 
 
@@ -47,9 +48,9 @@ def test_the_file_may_go_while_the_library_is_loaded(built: Path, tmp_path: Path
     graph = ODD_GRAPHS["self_loops"]()
     path = tmp_path / "kernel.so"
     shutil.copy(built, path)
-    library = Library(path)
+    bound = BoundLibrary(Library(path), ARGUMENTS, LAUNCH)
     path.unlink()
-    kernel = SpMMKernel(graph, OPS["copy_u_sum"], 4, "float32", "csr", library, LAUNCH, 2, Provenance("default"))
+    kernel = Kernel(graph, problem("copy_u_sum", 4), bound, 2, Provenance("default"))
     y = kernel(np.ones((graph.num_src, 4), np.float32))
     np.testing.assert_array_equal(y, np.repeat(graph.in_degrees[:, None], 4, axis=1))
 
@@ -63,10 +64,11 @@ def test_arguments_that_do_not_fit_the_library_are_an_error(
     """An artifact under the wrong key must not read memory as something it is not."""
     graph: Graph = variant(ODD_GRAPHS["self_loops"](), index_dtype, "csr")
     x, y = np.ones((graph.num_src, feat), dtype), np.zeros((graph.num_dst, feat), dtype)
-    frame = SpMMFrame(Library(built), graph, feat, dtype, "csr", OPS["copy_u_sum"], 1, LAUNCH)
+    bound = BoundLibrary(Library(built), ARGUMENTS, LAUNCH)
+    frame = KernelFrame(bound, graph, problem("copy_u_sum", feat, dtype, index_dtype))
     for _ in range(3):
         with pytest.raises(ArtifactError, match=r"kernel: reported error -?\d+; its arguments do not fit the library"):
-            frame.run(x.ctypes.data, None, y.ctypes.data, 2)
+            frame.run([x.ctypes.data, y.ctypes.data], 2)
     assert not y.any()
 
 

@@ -17,8 +17,8 @@ from tvm_gnn.cache import KERNEL_FILE
 from tvm_gnn.compile import artifact_store, default_key, make_task
 from tvm_gnn.errors import InputError, InputTypeError, TvmGnnError
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS
 from tvm_gnn.ops.reference import spmm_reference
+from tvm_gnn.ops.spmm import SPMM_OPS
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS
 from tvm_gnn.testing.operands import edge_values_shape, used
 
@@ -62,9 +62,10 @@ def integers(graph: Graph) -> tuple[Any, Any]:
 
 def is_right(kernel: Any) -> bool:
     graph = kernel.graph
+    op = kernel.problem.op
     x, w = integers(graph)
-    want = spmm_reference(kernel.op, graph.indptr, graph.indices, graph.edge_ids, x, w)
-    got = kernel(x, w) if kernel.op.uses_edge else kernel(x)
+    want = spmm_reference(op, graph.indptr, graph.indices, graph.edge_ids, x, w)
+    got = kernel(*used(op, x, w))
     return bool((got == want.astype(np.float32)).all())
 
 
@@ -147,7 +148,7 @@ def test_kernels_are_copied_and_pickled(libraries: Any) -> None:
     assert copy.copy(kernel) is kernel
     assert copy.deepcopy([kernel]) == [kernel]
     again = pickle.loads(pickle.dumps(kernel))
-    assert (again.source, again.edge_order, again.threads) == ("exact", kernel.edge_order, kernel.threads)
+    assert (again.source, again.problem, again.threads) == ("exact", kernel.problem, kernel.threads)
     assert is_right(again)
 
 
@@ -253,14 +254,14 @@ def test_loading_again_publishes_nothing_new(isolated_cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick_builds")
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", SPMM_OPS)
 def test_a_callers_edge_order_or_csr_order(op: str) -> None:
     graph = ODD_GRAPHS["unsorted_edge_list"]()
     x, w = integers(graph)
-    w = np.resize(w, edge_values_shape(OPS[op], graph, FEAT))
-    y = tvm_gnn.load(graph, op, FEAT)(*used(OPS[op], x, w))
+    w = np.resize(w, edge_values_shape(SPMM_OPS[op], graph, FEAT))
+    y = tvm_gnn.load(graph, op, FEAT)(*used(SPMM_OPS[op], x, w))
     in_order = tvm_gnn.load(graph, op, FEAT, edge_order="csr")
-    assert y.tobytes() == in_order(*used(OPS[op], x, graph.to_csr_order(w))).tobytes()
+    assert y.tobytes() == in_order(*used(SPMM_OPS[op], x, graph.to_csr_order(w))).tobytes()
 
 
 @pytest.mark.usefixtures("quick_builds")

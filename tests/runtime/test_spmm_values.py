@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import tvm_gnn
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS
-from tvm_gnn.ops.reference import error_scale, spmm_reference
+from tvm_gnn.ops.reference import spmm_error_scale, spmm_reference
+from tvm_gnn.ops.spmm import SPMM_OPS
 from tvm_gnn.ops.tolerance import first_mismatch
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS
 from tvm_gnn.testing.operands import edge_values_shape, used
@@ -26,15 +26,15 @@ def features(graph: Graph, feat: int, seed: int = 0) -> Any:
 
 
 def weights(graph: Graph, seed: int = 0, op: str = "u_mul_e_sum", feat: int = 1) -> Any:
-    shape = edge_values_shape(OPS[op], graph, feat)
+    shape = edge_values_shape(SPMM_OPS[op], graph, feat)
     return np.random.default_rng(seed + 1).standard_normal(shape).astype(np.float32)
 
 
 def arguments(graph: Graph, op: str, feat: int) -> tuple[Any, ...]:
-    return used(OPS[op], features(graph, feat), weights(graph, 0, op, feat))
+    return used(SPMM_OPS[op], features(graph, feat), weights(graph, 0, op, feat))
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", SPMM_OPS)
 def test_empty_rows_are_zero(make_kernel: Any, op: str) -> None:
     graph = ODD_GRAPHS["isolated_nodes"]()
     kernel = make_kernel(graph, op, 7)
@@ -48,7 +48,7 @@ def test_empty_rows_are_zero(make_kernel: Any, op: str) -> None:
 
 
 @pytest.mark.parametrize("feat", OVERLAPPING)
-@pytest.mark.parametrize("op", [name for name, op in OPS.items() if op.uses_src])
+@pytest.mark.parametrize("op", [name for name, op in SPMM_OPS.items() if op.uses_src])
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity_reach_only_the_rows_with_that_edge(
     make_kernel: Any, sampled_schedules: Any, op: str, feat: int, poison: float
@@ -67,7 +67,7 @@ def test_nan_and_infinity_reach_only_the_rows_with_that_edge(
                 reached[targets[graph.indices == node], column] = True
                 assert reached.any()
                 # A finite message may beat an infinite one; NaN beats all.
-                beaten = OPS[op].reduce in ("max", "min") and not np.isnan(poison)
+                beaten = SPMM_OPS[op].reduce in ("max", "min") and not np.isnan(poison)
                 assert beaten or not np.isfinite(got[reached]).any(), choice
                 assert got[~reached].tobytes() == clean[~reached].tobytes(), choice
 
@@ -109,15 +109,15 @@ def test_mean_divides_by_the_edge_count_also_when_weighted(make_kernel: Any) -> 
     assert make_kernel(graph, "u_mul_e_mean", 1)(x, w).tolist() == [[0.0], [30.0]]
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", SPMM_OPS)
 @pytest.mark.parametrize("name", ["wide", "tall", "parallel_edges", "self_loops"])
 def test_real_features_within_the_tolerance(make_kernel: Any, sampled_schedules: Any, name: str, op: str) -> None:
     graph = ODD_GRAPHS[name]()
     x, w = features(graph, 33), weights(graph, 0, op, 33)
-    known = (OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
+    known = (SPMM_OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
     for choice in sampled_schedules(33, 4):
-        y = make_kernel(graph, op, 33, choice)(*used(OPS[op], x, w))
-        assert first_mismatch(y, spmm_reference(*known), error_scale(*known)) is None, choice
+        y = make_kernel(graph, op, 33, choice)(*used(SPMM_OPS[op], x, w))
+        assert first_mismatch(y, spmm_reference(*known), spmm_error_scale(*known)) is None, choice
 
 
 @pytest.mark.parametrize("op", ["copy_u_sum", "u_mul_e_mean"])
@@ -139,7 +139,7 @@ def test_one_bit_pattern_over_calls_threads_and_hand_out(make_kernel: Any, op: s
     assert len(results) == 1
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", SPMM_OPS)
 def test_index_widths_give_the_same_bits(make_kernel: Any, op: str) -> None:
     from tvm_gnn.testing.odd_graphs import variant
 
@@ -160,7 +160,7 @@ def test_weights_in_csr_order_give_the_same_bits(make_kernel: Any, op: str) -> N
     assert not np.array_equal(by_ids, make_kernel(graph, op, 16, edge_order="csr")(x, w))
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", SPMM_OPS)
 @pytest.mark.parametrize(
     ("name", "feat"), [("empty", 4), ("no_destination", 4), ("zero_edges", 4), ("power_law", 0), ("empty", 0)]
 )
@@ -182,7 +182,7 @@ def test_checks_hold_where_there_is_nothing_to_compute(name: str) -> None:
     kernel = tvm_gnn.load(graph, "u_mul_e_sum", 0)
     with pytest.raises(ValueError, match=r"x: must have shape"):
         kernel(np.zeros((graph.num_src, 1), np.float32), weights(graph))
-    with pytest.raises(TypeError, match=r"w: u_mul_e_sum reads edge values"):
+    with pytest.raises(TypeError, match=r"w: u_mul_e_sum takes kernel\(x, w\), w of shape .* \(got none\)"):
         kernel(np.zeros((graph.num_src, 0), np.float32))
 
 
@@ -202,8 +202,8 @@ def test_any_small_graph(make_kernel: Any, sampled_schedules: Any, op: str) -> N
     @given(graphs(), st.sampled_from(schedules), st.integers(0, 5))
     def check(graph: Graph, choice: Any, seed: int) -> None:
         x, w = features(graph, 7, seed), weights(graph, seed, op, 7)
-        known = (OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
-        y = make_kernel(graph, op, 7, choice)(*used(OPS[op], x, w))
-        assert first_mismatch(y, spmm_reference(*known), error_scale(*known)) is None
+        known = (SPMM_OPS[op], graph.indptr, graph.indices, graph.edge_ids, x, w)
+        y = make_kernel(graph, op, 7, choice)(*used(SPMM_OPS[op], x, w))
+        assert first_mismatch(y, spmm_reference(*known), spmm_error_scale(*known)) is None
 
     check()

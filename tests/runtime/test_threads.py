@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,12 @@ if order == "tvm first":
 import numpy as np
 from pathlib import Path
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS
 from tvm_gnn.runtime import pool
+from tvm_gnn.runtime.kernel import BoundLibrary, Kernel, Provenance
 from tvm_gnn.runtime.library import Library
-from tvm_gnn.runtime.spmm_kernel import Provenance, SpMMKernel
+from tvm_gnn.templates.spmm_csr import ARGUMENTS
+from tvm_gnn.testing.operands import problem
+threads = int(sys.argv[3]) if len(sys.argv) > 3 else 2
 rng = np.random.default_rng(0)
 graph = Graph.from_coo(rng.integers(0, 200, 4000), rng.integers(0, 200, 4000), num_src=200, num_dst=200)
 x = rng.integers(-5, 5, (200, 16)).astype(np.float32)
@@ -38,8 +41,8 @@ dense = np.zeros((200, 200))
 np.add.at(dense, (np.repeat(np.arange(200), graph.in_degrees), graph.indices), 1)
 def kernel():
     launch = {"parts": 16, "tasks": 16, "prefetch_distance": 0}
-    library = Library(Path(sys.argv[2]))
-    return SpMMKernel(graph, OPS["copy_u_sum"], 16, "float32", "csr", library, launch, 2, Provenance("default"))
+    bound = BoundLibrary(Library(Path(sys.argv[2])), ARGUMENTS, launch)
+    return Kernel(graph, problem("copy_u_sum", 16), bound, threads, Provenance("default"))
 before = kernel()
 for _ in range(20):
     assert (before(x) == dense @ x).all()
@@ -50,7 +53,7 @@ for _ in range(20):
 def library_path(libraries: Any, make_kernel: Any) -> str:
     """A copy_u_sum library of width 16."""
     kernel = make_kernel(GRAPH, "copy_u_sum", 16)
-    return str(kernel._library.path)
+    return str(kernel._bound.library.path)
 
 
 RUNTIMES = """
@@ -138,11 +141,11 @@ def test_a_library_loaded_in_a_forked_child_runs_there(make_kernel: Any) -> None
     expected = kernel(X).tobytes()
 
     def child() -> bytes:
+        from tvm_gnn.runtime.kernel import Kernel
         from tvm_gnn.runtime.library import Library
-        from tvm_gnn.runtime.spmm_kernel import SpMMKernel
 
-        library = Library(kernel._library.path)
-        again = SpMMKernel(GRAPH, kernel.op, 33, "float32", "csr", library, kernel._launch, 2, kernel.provenance)
+        bound = replace(kernel._bound, library=Library(kernel._bound.library.path))
+        again = Kernel(GRAPH, kernel.problem, bound, 2, kernel.provenance)
         return str(again(X).tobytes() == expected).encode()
 
     assert in_child(child) == b"True"
@@ -175,16 +178,16 @@ def test_a_multiprocessing_pool_by_fork(make_kernel: Any) -> None:
 @pytest.mark.torch
 def test_torchs_thread_setting_is_respected(make_kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")
-    from tvm_gnn.runtime.spmm_kernel import SpMMFrame
+    from tvm_gnn.runtime.kernel import KernelFrame
 
     used: list[int] = []
-    run = SpMMFrame.run
+    run = KernelFrame.run
 
-    def watched(frame: SpMMFrame, **given: Any) -> None:
-        used.append(given["threads"])
-        run(frame, **given)
+    def watched(frame: KernelFrame, addresses: list[int], threads: int) -> None:
+        used.append(threads)
+        run(frame, addresses, threads)
 
-    monkeypatch.setattr(SpMMFrame, "run", watched)
+    monkeypatch.setattr(KernelFrame, "run", watched)
     kernel = make_kernel(GRAPH, "copy_u_sum", 33, threads=2)
     before = torch.get_num_threads()
     try:
@@ -251,6 +254,6 @@ def test_both_threads_take_part(make_kernel: Any, run_python: Any, library_path:
     if len(os.sched_getaffinity(0)) < 2 or pool.omp_parallel_address() == 0:
         pytest.skip("needs two CPUs and an OpenMP runtime")
     code = RUN + "import os\n" + "count = lambda: len(os.listdir('/proc/self/task'))\n" + "print(count())\n"
-    shared = int(run_python(code, "alone", library_path))
-    serial = int(run_python(code.replace("library, launch, 2,", "library, launch, 1,"), "alone", library_path))
+    shared = int(run_python(code, "alone", library_path, 2))
+    serial = int(run_python(code, "alone", library_path, 1))
     assert serial < shared

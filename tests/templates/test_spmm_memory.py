@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tvm_gnn.ops import OPS
-from tvm_gnn.templates import spmm_csr
-from tvm_gnn.testing.operands import edge_width
+from tvm_gnn.ops.spmm import SPMM_OPS
+from tvm_gnn.templates.launch import launch_parameters
+from tvm_gnn.testing.operands import problem
+from tvm_gnn.tuning.task import code_spec
 
 # Runs in a process of its own, which a stray access kills; the last line printed says in which case.
 RUN = """
@@ -17,10 +18,11 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import OPS
+from tvm_gnn.ops import Problem
 from tvm_gnn.ops.reference import spmm_reference
+from tvm_gnn.runtime.kernel import BoundLibrary, KernelFrame
 from tvm_gnn.runtime.library import Library
-from tvm_gnn.runtime.spmm_kernel import SpMMFrame
+from tvm_gnn.templates.spmm_csr import ARGUMENTS
 from tvm_gnn.testing.buffers import GuardPage
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS, variant
 
@@ -32,15 +34,16 @@ class Guarded(Graph):
 
 for case in json.loads(sys.argv[1]):
     library = Library(Path(case["library"]))
-    op, feat = OPS[case["op"]], case["feat"]
+    problem = Problem.from_dict(case)
     for name in ("one_edge", "star_in", "trailing_empty_rows", "wide", "unsorted_edge_list", "long_row"):
         for side in ("before", "after"):
             print(case, name, side, flush=True)
-            graph = variant(ODD_GRAPHS[name](), case["index_dtype"], case["edge_order"])
+            graph = variant(ODD_GRAPHS[name](), problem.index_dtype, problem.edge_order)
             rng = np.random.default_rng(0)
-            x = rng.integers(-4, 5, (graph.num_src, feat)).astype(np.float32)
-            w = np.exp2(rng.integers(0, 3, (graph.num_edges, case["edge_width"]))).astype(np.float32)
-            want = spmm_reference(op, graph.indptr, graph.indices, graph.edge_ids, x, w).astype(np.float32)
+            x = rng.integers(-4, 5, (graph.num_src, problem.width)).astype(np.float32)
+            w = np.exp2(rng.integers(0, 3, (graph.num_edges, problem.edge_width))).astype(np.float32)
+            known = (graph.indptr, graph.indices, graph.edge_ids)
+            want = spmm_reference(problem.op, *known, x, w).astype(np.float32)
             y = np.full(want.shape, np.nan, np.float32)
             given = {"indptr": graph.indptr, "indices": graph.indices, "edge_ids": graph.edge_ids}
             given |= {"x": x, "w": w, "y": y}
@@ -48,14 +51,11 @@ for case in json.loads(sys.argv[1]):
             at = dict(zip([n for n, array in given.items() if array is not None], keep))
             ids = at["edge_ids"].array if "edge_ids" in at else None
             guarded = Guarded(at["indptr"].array, at["indices"].array, num_src=graph.num_src, edge_ids=ids)
-            used = {"y", *(["x"] * op.uses_src), *(["w"] * op.uses_edge)}
+            operands = [at[each.name].array for each in (*problem.inputs, *problem.outputs)]
             for launch in case["launches"]:
-                frame = SpMMFrame(
-                    library, guarded, feat, "float32", case["edge_order"], op, case["edge_width"], launch
-                )
+                frame = KernelFrame(BoundLibrary(library, ARGUMENTS, launch), guarded, problem)
                 at["y"].array.fill(np.nan)
-                given = [at[n].array.ctypes.data if n in used else None for n in ("x", "w", "y")]
-                frame.run(*given, threads=2)
+                frame.run([array.ctypes.data for array in operands], threads=2)
                 assert (at["y"].array == want).all()
 print("done")
 """
@@ -67,18 +67,12 @@ def test_no_access_outside_the_arguments(libraries: Any, sampled_schedules: Any,
     for i, choice in enumerate(sampled_schedules(feat, 8)):
         # Half of them prefetch, which reads `indices` ahead of the row.
         choice = {**choice, "prefetch": 16 * (i % 2)}
-        op = list(OPS)[i % len(OPS)]
-        spec = {
-            "op": op,
-            "feat": feat,
-            "edge_width": edge_width(OPS[op], feat),
-            "dtype": "float32",
-            "index_dtype": ("int32", "int64")[i // 4 % 2],
-            "edge_order": "edge_ids" if OPS[op].uses_edge and i < 4 else "csr",
-            "code": spmm_csr.code_decisions(choice),
-        }
+        op = list(SPMM_OPS)[i % len(SPMM_OPS)]
+        edge_order = "edge_ids" if SPMM_OPS[op].uses_edge and i < 4 else "csr"
+        what = problem(op, feat, index_dtype=("int32", "int64")[i // 4 % 2], edge_order=edge_order)
+        spec = code_spec(what, choice)
         launches = [
-            spmm_csr.launch_parameters({**choice, **changes}, threads=2)
+            launch_parameters({**choice, **changes}, threads=2)
             for changes in ({"parts": 1, "dynamic": False}, {"parts": 64, "dynamic": True})
         ]
         cases.append({**spec, "library": str(libraries.paths([spec])[0]), "launches": launches})

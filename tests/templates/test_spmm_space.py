@@ -1,4 +1,4 @@
-"""The g-SpMM schedule space: legal defaults, what is legal, what shapes the code and what is passed at run time."""
+"""The g-SpMM schedule space: legal defaults, what is legal and what is refused."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import pytest
 
 from tvm_gnn.errors import InputError
 from tvm_gnn.templates import spmm_csr
-from tvm_gnn.testing.schedules import TARGETS, covering_sample, spmm_space, values_of
+from tvm_gnn.templates.space import Space
+from tvm_gnn.testing.operands import problem
+from tvm_gnn.testing.schedules import TARGETS, covering_sample, space_of, values_of
 from tvm_gnn.toolchain.target import CpuTarget
 
 WIDTHS = (1, 2, 3, 7, 16, 31, 32, 33, 64, 127, 128, 129, 257, 1000)
+
+
+def plain_space(feat: int, target: str) -> Space:
+    return space_of(problem("copy_u_sum", feat), target)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 16])
@@ -22,14 +28,14 @@ def test_the_default_is_legal_whatever_the_sizes(feat: int, target: str, threads
     base = TARGETS[target]
     cpu = CpuTarget(base.cpu, base.vector_bytes, base.vector_registers, threads)
     for num_src, num_edges in ((1, 1), (1000, 10), (10**6, 10**7), (3 * 10**9, 10**10)):
-        space = spmm_csr.space(feat, "float32", cpu, num_src, num_edges)
+        space = spmm_csr.space(problem("copy_u_sum", feat), cpu, num_src, num_edges)
         assert space.check(space.default) == space.default
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("feat", WIDTHS)
 def test_every_legal_schedule_fits_the_registers_and_the_width(feat: int, target: str) -> None:
-    for choice in spmm_space(feat, target):
+    for choice in plain_space(feat, target):
         tile, unroll, lanes = int(choice["vectors"]), int(choice["unroll"]), int(choice["lanes"])
         assert lanes <= feat
         assert lanes * 4 <= TARGETS[target].vector_bytes
@@ -40,7 +46,7 @@ def test_every_legal_schedule_fits_the_registers_and_the_width(feat: int, target
 
 @pytest.mark.parametrize("feat", [3, 33, 257])
 def test_samples_are_legal_and_reach_all_values(feat: int) -> None:
-    space = spmm_space(feat, "avx2")
+    space = plain_space(feat, "avx2")
     rng = random.Random(0)
     drawn = [space.sample(rng) for _ in range(500)]
     assert all(space.check(choice) == choice for choice in drawn)
@@ -48,37 +54,13 @@ def test_samples_are_legal_and_reach_all_values(feat: int) -> None:
 
 
 def test_the_covering_sample_is_small_seeded_and_complete() -> None:
-    space = spmm_space(129, "avx512")
+    space = plain_space(129, "avx512")
     first, second = (covering_sample(space, random.Random(1)) for _ in range(2))
     assert first == second
     assert first != covering_sample(space, random.Random(2))
     assert first[0] == space.default
     assert values_of(first) == values_of(list(space))
     assert len(first) <= 12
-
-
-def test_what_shapes_the_code_and_what_does_not() -> None:
-    space = spmm_space(64, "avx512")
-    base = {**space.default, "prefetch": 8}
-    code = spmm_csr.code_decisions(base)
-    for same in ({"parts": 1, "dynamic": False}, {"prefetch": 32}):
-        assert spmm_csr.code_decisions({**base, **same}) == code
-    for other in ({"prefetch": 0}, {"lanes": 8}, {"vectors": 1}, {"unroll": 2}, {"order": "tiles"}):
-        assert spmm_csr.code_decisions({**base, **other}) != code
-
-
-@pytest.mark.parametrize(
-    ("changes", "threads", "expected"),
-    [
-        ({"parts": 1, "dynamic": False, "prefetch": 0}, 2, {"parts": 1, "tasks": 1, "prefetch_distance": 0}),
-        ({"parts": 16, "dynamic": False, "prefetch": 8}, 2, {"parts": 16, "tasks": 2, "prefetch_distance": 8}),
-        ({"parts": 16, "dynamic": True, "prefetch": 32}, 2, {"parts": 16, "tasks": 16, "prefetch_distance": 32}),
-        ({"parts": 2, "dynamic": False, "prefetch": 0}, 8, {"parts": 2, "tasks": 2, "prefetch_distance": 0}),
-    ],
-)
-def test_launch_parameters(changes: dict[str, Any], threads: int, expected: dict[str, int]) -> None:
-    choice = {**spmm_space(64, "avx512").default, **changes}
-    assert spmm_csr.launch_parameters(choice, threads) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,11 +74,11 @@ def test_launch_parameters(changes: dict[str, Any], threads: int, expected: dict
     ],
 )
 def test_wrong_decisions_are_refused(changes: dict[str, Any], text: str) -> None:
-    space = spmm_space(64, "avx512")
+    space = plain_space(64, "avx512")
     with pytest.raises(InputError, match=text):
         space.check({**space.default, **changes})
 
 
 def test_missing_decisions_are_refused() -> None:
     with pytest.raises(InputError, match=r"decisions: must name exactly lanes, .* \(got none\)"):
-        spmm_space(64, "avx512").check({})
+        plain_space(64, "avx512").check({})

@@ -9,20 +9,14 @@ from typing import Any
 import pytest
 
 from tvm_gnn.errors import BuildError, DependencyError, InputError
-from tvm_gnn.templates import spmm_csr
-from tvm_gnn.testing.schedules import TARGETS, spmm_space
+from tvm_gnn.testing.operands import problem
+from tvm_gnn.testing.schedules import TARGETS, space_of
 from tvm_gnn.toolchain.link import link, linker
 from tvm_gnn.tuning.builder import build_once
+from tvm_gnn.tuning.task import code_spec
 
-SPEC: dict[str, Any] = {
-    "op": "copy_u_sum",
-    "feat": 4,
-    "edge_width": 1,
-    "dtype": "float32",
-    "index_dtype": "int32",
-    "edge_order": "csr",
-    "code": spmm_csr.code_decisions(spmm_space(4, "avx512").default),
-}
+PROBLEM = problem("copy_u_sum", 4)
+SPEC: dict[str, Any] = code_spec(PROBLEM, space_of(PROBLEM).default)
 
 
 def test_the_users_compiler_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -120,6 +114,6 @@ def test_a_build_leaves_one_library_and_nothing_else(tmp_path: Path) -> None:
 
 def test_large_accumulators_are_refused(tmp_path: Path) -> None:
     """TVM would put them on the heap; the space leaves such schedules out, the build makes sure."""
-    spec = {**SPEC, "feat": 512, "code": {**SPEC["code"], "lanes": 16, "vectors": 16, "unroll": 4}}
+    spec = {**SPEC, "feat": [512], "code": {**SPEC["code"], "lanes": 16, "vectors": 16, "unroll": 4}}
     with pytest.raises(BuildError, match=r"accumulators do not fit on the stack"):
         build_once(spec, TARGETS["avx512"], tmp_path)

@@ -1,7 +1,8 @@
-"""Tasks on the karate graph, a synthetic cost of schedules, and libraries that are built once for all tests."""
+"""Tasks on the karate graph, a machine with invented times, and libraries that are built once for all tests."""
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import time
@@ -12,17 +13,106 @@ from typing import Any
 import psutil  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
+import tvm_gnn
 import tvm_gnn.tuning.workload as workload
 from tvm_gnn import Graph, datasets
 from tvm_gnn.compile import make_task
 from tvm_gnn.templates.space import Decisions
 from tvm_gnn.toolchain.launcher import CALL, OMP_PARALLEL, TVM_PARALLEL
 from tvm_gnn.toolchain.link import linker
-from tvm_gnn.tuning.builder import Builder
-from tvm_gnn.tuning.runner import Runner
+from tvm_gnn.tuning.builder import Builder, BuildResult
+from tvm_gnn.tuning.report import TuneReport
+from tvm_gnn.tuning.runner import Runner, RunResult
 from tvm_gnn.tuning.task import Task
 
-FEAT = 8
+FEAT, WIDE, THREADS = 8, 128, 2
+
+
+class Machine:
+    """Stands in for the build and measuring processes of a tuning run.
+
+    Attributes
+    ----------
+    seconds : callable
+        Time of a schedule.
+    build, run, check, compare : callable
+        The outcome of building a schedule, of its trial, of its check with edge values in the other order, and of the
+        final comparison; None leaves it right. May raise.
+    trials, finals, checks : list of Decisions
+        What was measured in trials, in the final comparison, with edge values in the other order.
+    open : int
+        Builders and runners not closed yet.
+    """
+
+    def __init__(self, seconds: Callable[[Decisions], float]) -> None:
+        self.seconds = seconds
+        self.build: Callable[[dict[str, Any]], BuildResult | None] = lambda code: None
+        self.run: Callable[[Decisions], RunResult | None] = lambda choice: None
+        self.check: Callable[[Decisions], RunResult | None] = lambda choice: None
+        self.compare: Callable[[list[Decisions]], RunResult | None] = lambda choices: None
+        self.trials: list[Decisions] = []
+        self.finals: list[Decisions] = []
+        self.checks: list[Decisions] = []
+        self.open = 0
+
+    def schedule_of(self, library: Path, launch: dict[str, int]) -> Decisions:
+        """The schedule that a library and its launch parameters mean."""
+        return {
+            **json.loads(library.read_text()),
+            "prefetch": launch["prefetch_distance"],
+            "parts": launch["parts"],
+            "dynamic": launch["tasks"] > THREADS,
+        }
+
+
+class FakeBuilder:
+    """Its libraries hold the decisions that a compiler would see."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self._machine, self._folder = machine, folder
+        machine.open += 1
+
+    def build(self, specs: list[dict[str, Any]]) -> list[BuildResult]:
+        return [self._machine.build(spec["code"]) or self._library(spec) for spec in specs]
+
+    def close(self) -> None:
+        self._machine.open -= 1
+
+    def _library(self, spec: dict[str, Any]) -> BuildResult:
+        library = self._folder / f"{'-'.join(map(str, spec['code'].values()))}.so"
+        library.write_text(json.dumps(spec["code"]))
+        return BuildResult(library)
+
+
+class FakeRunner:
+    """Knows the time of a schedule without running it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        machine.open += 1
+
+    def run(
+        self,
+        library: Path,
+        launch: dict[str, int],
+        timeout_s: float = 20.0,
+        against: Any = None,
+        edge_order: str | None = None,
+    ) -> RunResult:
+        choice = self._machine.schedule_of(library, launch)
+        if edge_order is not None:
+            self._machine.checks.append(choice)
+            return self._machine.check(choice) or RunResult([self._machine.seconds(choice)] * 3)
+        self._machine.trials.append(choice)
+        return self._machine.run(choice) or RunResult([self._machine.seconds(choice)] * 3)
+
+    def compare(self, candidates: list[tuple[Path, dict[str, int]]]) -> list[list[float]] | RunResult:
+        choices = [self._machine.schedule_of(*candidate) for candidate in candidates]
+        self._machine.finals += choices
+        return self._machine.compare(choices) or [[self._machine.seconds(choice)] * 3 for choice in choices]
+
+    def close(self) -> None:
+        self._machine.open -= 1
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +124,7 @@ def karate() -> Graph:
 def make(karate: Graph) -> Callable[..., Task]:
     """Tasks of two threads, whatever the machine has."""
 
-    def build(op: str = "u_mul_e_sum", feat: int = FEAT, graph: Graph = karate, threads: int = 2) -> Task:
+    def build(op: str = "u_mul_e_sum", feat: int = FEAT, graph: Graph = karate, threads: int = THREADS) -> Task:
         return make_task(graph, op, feat, threads=threads)
 
     return build
@@ -43,6 +133,12 @@ def make(karate: Graph) -> Callable[..., Task]:
 @pytest.fixture(scope="session")
 def task(make: Callable[..., Task]) -> Task:
     return make()
+
+
+@pytest.fixture(scope="session")
+def wide(make: Callable[..., Task]) -> Task:
+    """Over a thousand schedules."""
+    return make(feat=WIDE)
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +154,26 @@ def cost_s() -> Callable[[Decisions], float]:
         return 1e-4 * factor
 
     return seconds
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, cost_s: Callable[[Decisions], float]) -> Machine:
+    """In place of the machine that a tuning run would build and measure on."""
+    machine = Machine(cost_s)
+    monkeypatch.setattr("tvm_gnn.tuning.tuner.Builder", lambda target, folder, workers: FakeBuilder(machine, folder))
+    monkeypatch.setattr("tvm_gnn.tuning.tuner.Runner", lambda folder: FakeRunner(machine))
+    monkeypatch.setattr("tvm_gnn.toolchain.target.thread_limit", lambda: THREADS)
+    return machine
+
+
+@pytest.fixture
+def tune(machine: Machine) -> Callable[..., TuneReport]:
+    """`tvm_gnn.tune` of the `wide` task's operator and width on `machine`."""
+
+    def run(graph: Graph, trials: int | None = 40, **more: Any) -> TuneReport:
+        return tvm_gnn.tune(graph, "u_mul_e_sum", WIDE, trials=trials, **more)
+
+    return run
 
 
 @pytest.fixture(scope="session")

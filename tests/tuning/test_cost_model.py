@@ -25,11 +25,6 @@ Cost = Callable[[Decisions], float]
 
 
 @pytest.fixture(scope="module")
-def wide(make: Callable[..., Task]) -> Task:
-    return make(feat=128)
-
-
-@pytest.fixture(scope="module")
 def split(wide: Task) -> tuple[list[Decisions], list[Decisions]]:
     """Schedules to learn from, and others to predict."""
     members = list(wide.space)

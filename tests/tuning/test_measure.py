@@ -23,6 +23,12 @@ def test_output_is_aligned_and_starts_as_nan(shape: tuple[int, int]) -> None:
     assert np.isnan(output.array).all()
 
 
+def test_output_of_indices_starts_as_none() -> None:
+    output = Output((34, 2), "int32")
+    output.reset()
+    assert (output.array == -1).all()
+
+
 @pytest.mark.parametrize("offset", [-1, -4096, 0, 4095])
 def test_a_write_outside_shows(offset: int) -> None:
     output = Output((5, 3), "float32")

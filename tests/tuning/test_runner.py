@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tvm_gnn.tuning.builder import build_once
 from tvm_gnn.tuning.measure import ROUNDS
 from tvm_gnn.tuning.runner import Runner, RunResult
 from tvm_gnn.tuning.task import Task
@@ -52,6 +53,20 @@ def test_kernel_of_another_operator_is_wrong(runner: Runner, task: Task, built: 
     assert "elements differ" in (result.reason or "")
     assert result.timings_s == []
     assert run(runner, task, built["u_mul_e_sum"]).status == "ok"
+
+
+def test_a_kernel_for_the_other_edge_order_is_checked_in_that_order(
+    runner: Runner, task: Task, built: dict[str, Path], tmp_path: Path
+) -> None:
+    other = task.other_edge_order()
+    assert other is not None
+    assert (task.kernel_edge_order, other.kernel_edge_order) == ("csr", "edge_ids")
+    permuted = build_once(other.code_spec(other.space.default), other.target, tmp_path)
+    launch = task.launch(task.space.default)
+    assert runner.run(permuted, launch, edge_order="edge_ids").status == "ok"
+    assert runner.run(built["u_mul_e_sum"], launch, edge_order="csr").status == "ok"
+    assert runner.run(built["u_mul_e_sum"], launch, edge_order="edge_ids").status == "wrong"
+    assert runner.run(built["u_mul_e_sum"], launch).status == "ok"
 
 
 @pytest.mark.parametrize("harm", HARM)

@@ -50,12 +50,6 @@ def explore(search: Search, task: Task, cost: Cost, trials: int, batch: int = BA
 
 
 @pytest.fixture(scope="module")
-def wide(make: Callable[..., Task]) -> Task:
-    """Over a thousand schedules."""
-    return make(feat=128)
-
-
-@pytest.fixture(scope="module")
 def small(make: Callable[..., Task]) -> Task:
     """About a hundred schedules."""
     return make(feat=1)

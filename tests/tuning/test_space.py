@@ -9,7 +9,9 @@ import pytest
 
 from tvm_gnn.errors import InputError
 from tvm_gnn.templates import spmm_csr
+from tvm_gnn.templates.launch import code_decisions, launch_parameters
 from tvm_gnn.templates.space import Decision, Space
+from tvm_gnn.testing.operands import problem
 from tvm_gnn.toolchain.target import CpuTarget
 
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 100, 127, 128, 129, 256, 257, 500, 1433, 4096)
@@ -24,7 +26,7 @@ SIZES = ((34, 156), (1_000_000, 20_000_000))
 
 def spaces(widths: tuple[int, ...] = WIDTHS) -> list[Space]:
     return [
-        spmm_csr.space(feat, "float32", target, *size)
+        spmm_csr.space(problem("copy_u_sum", feat), target, *size)
         for feat, target, size in itertools.product(widths, TARGETS, SIZES)
     ]
 
@@ -51,8 +53,8 @@ def test_members_are_legal_distinct_kernels(feat: int) -> None:
         assert all(space.legal(choice) for choice in members)
         meanings = [
             (
-                *sorted(spmm_csr.code_decisions(choice).items()),
-                *sorted(spmm_csr.launch_parameters(choice, target.threads).items()),
+                *sorted(code_decisions(choice).items()),
+                *sorted(launch_parameters(choice, target.threads).items()),
             )
             for choice in members
         ]

@@ -2,14 +2,16 @@
 
 from .case import Case
 from .compare import Comparison, compare
-from .contenders import CONTENDERS, Contender, select
-from .entrant import Entrant, check
+from .contenders import CONTENDERS, MATRIX_OPS, Contender, select
+from .entrant import Array, Entrant, check, taken_as
 from .machine import Machine, this_machine
 from .protocol import LayerSamples, Timing, time_alone, time_in_layer
 from .summary import CaseSummary, Overview, overview, summarise
 
 __all__ = [
     "CONTENDERS",
+    "MATRIX_OPS",
+    "Array",
     "Case",
     "CaseSummary",
     "Comparison",
@@ -24,6 +26,7 @@ __all__ = [
     "overview",
     "select",
     "summarise",
+    "taken_as",
     "this_machine",
     "time_alone",
     "time_in_layer",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import integer
 from ..errors import InputError
-from ..ops.reference import error_scale, spmm_reference
-from ..ops.registry import parse_op
+from ..ops import Operator, Problem, parse_op
+from ..ops.dims import feature_shape
+from ..ops.operand import Structure
 from ..ops.spmm import SpMM
 from .aligned import aligned_zeros
 
@@ -32,46 +32,75 @@ class Case:
     Attributes
     ----------
     graph : Graph
-    op : SpMM or str
+    op : Operator or str
         The operator or its name, such as ``u_mul_e_sum``; kept as the operator.
-    feat : int
-        Feature width F, at least 1.
+    feat : int or (int, int)
+        Feature width F, at least 1, or heads and width per head.
     dtype : str
         ``float32``, the only one for now.
     seed : int
         Of the inputs; the same seed gives the same numbers.
+    problem : Problem
+        Made of the others; rows of edges are in CSR order.
     """
 
     graph: Graph
-    op: SpMM
-    feat: int
+    op: Operator
+    feat: int | tuple[int, int]
     dtype: str = "float32"
     seed: int = 0
+    problem: Problem = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "op", parse_op(self.op))
-        object.__setattr__(self, "feat", integer("feat", self.feat))
-        if self.feat < 1:
+        op = parse_op(self.op)
+        shape = feature_shape(self.feat)
+        if 0 in shape:
             raise InputError(f"feat: must be at least 1 (got {self.feat}).")
-        if not self.op.uses_src:
-            raise InputError(f"op: benchmarks need features of the sources (got {self.op.name}).")
         if self.dtype != "float32":
             raise InputError(f"dtype: benchmarks compare float32 only (got {self.dtype!r}).")
+        object.__setattr__(self, "op", op)
+        object.__setattr__(self, "feat", shape[0] if len(shape) == 1 else shape)
+        object.__setattr__(self, "problem", Problem(op, op.dims(shape, None), self.dtype, self.graph.index_dtype))
 
     @property
     def dataset(self) -> str:
         """The graph's name, or ``unnamed``."""
         return self.graph.name or "unnamed"
 
-    @cached_property
-    def x(self) -> Float32:
-        """Source features, shape (num_src, F), standard normal, starting on a cache line."""
-        return self._normal(0, (self.graph.num_src, self.feat))
+    @property
+    def width(self) -> int:
+        """Numbers in a row of features."""
+        return self.problem.width
+
+    @property
+    def spmm(self) -> SpMM:
+        """The operator, for contenders that compute g-SpMM only."""
+        assert isinstance(self.op, SpMM)
+        return self.op
 
     @cached_property
+    def inputs(self) -> tuple[Float32, ...]:
+        """The operator's inputs, each of shape (rows, *row shape), standard normal, starting on a cache line."""
+        counts = self.graph.row_counts
+        return tuple(
+            self._normal(stream, (*(() if each.rows == "once" else (counts[each.rows],)), *each.shape))
+            for stream, each in enumerate(self.problem.inputs)
+        )
+
+    @property
+    def arguments(self) -> tuple[Float32, ...]:
+        """What changes from call to call: of a product's inputs the features, else all; edge values are the graph's."""
+        return self.inputs[:1] if isinstance(self.op, SpMM) else self.inputs
+
+    @property
+    def x(self) -> Float32:
+        """The first input, shape (num_src, F): the features of g-SpMM's sources."""
+        return self.inputs[0]
+
+    @property
     def w(self) -> Float32:
-        """Edge values in CSR order, shape (num_edges,), standard normal."""
-        return self._normal(1, (self.graph.num_edges,))
+        """The edge values of g-SpMM, shape (num_edges,)."""
+        return self.inputs[1]
 
     @cached_property
     def matrix_values(self) -> Float32:
@@ -79,29 +108,29 @@ class Case:
 
         Ones for copy_u, `w` for u_mul_e; divided by the in-degree of the row for mean.
         """
-        values: Float32 = self.w.copy() if self.op.uses_edge else np.ones(self.graph.num_edges, np.float32)
-        if self.op.reduce_op.divides_by_degree:
+        values: Float32 = self.w.copy() if self.spmm.uses_edge else np.ones(self.graph.num_edges, np.float32)
+        if self.spmm.reduce_op.divides_by_degree:
             degrees = np.diff(self.graph.indptr)
             values /= np.repeat(degrees, degrees).astype(np.float32)
         return values
 
     @cached_property
     def reference(self) -> Float64:
-        """The right result in float64, shape (num_dst, F)."""
-        return spmm_reference(self.op, *self._structure, self.x, self._edge_values)
+        """The right first output in float64, shape (rows, width)."""
+        return self.op.reference(self.problem.dims, self._structure, *self._rows)[0]
 
     @cached_property
     def scale(self) -> Float64:
-        """Magnitudes that rounding errors are proportional to, shape (num_dst, F)."""
-        return error_scale(self.op, *self._structure, self.x, self._edge_values)
+        """Magnitudes that rounding errors are proportional to, of that shape."""
+        return self.op.error_scale(self.problem.dims, self._structure, *self._rows)[0]
 
     @property
-    def _structure(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], None]:
-        return self.graph.indptr, self.graph.indices, None  # `w` is in CSR order already
+    def _structure(self) -> Structure:
+        return Structure(self.graph.indptr, self.graph.indices, None, self.graph.num_src)
 
     @property
-    def _edge_values(self) -> Float32 | None:
-        return self.w if self.op.uses_edge else None
+    def _rows(self) -> list[Float32]:
+        return [array.reshape(-1, each.width) for each, array in zip(self.problem.inputs, self.inputs, strict=True)]
 
     def _normal(self, stream: int, shape: tuple[int, ...]) -> Float32:
         values = aligned_zeros(shape)

@@ -12,10 +12,10 @@ import numpy as np
 from ..ops.tolerance import first_mismatch
 from .case import Case
 
-# Features of shape (num_src, F) in, something `np.asarray` reads as (num_dst, F) out.
-Kernel = Callable[[Any], Any]
+# `Case.arguments` in, something `np.asarray` reads as the case's first output out.
+Kernel = Callable[..., Any]
 Run = Callable[[], Any]
-Bind = Callable[[Kernel, Any], Run]
+Bind = Callable[..., Run]
 Array = Literal["numpy", "torch"]
 
 
@@ -27,13 +27,13 @@ class Entrant:
     ----------
     name : str
     kernel : callable
-        ``kernel(features)``; C-contiguous float32 of shape (num_src, F) in, (num_dst, F) out. The output may be a
-        buffer that the next call overwrites, never the input.
+        ``kernel(*arguments)`` with `Case.arguments`, C-contiguous float32. The output may be a buffer that the next
+        call overwrites, never an input.
     takes : {"numpy", "torch"}
         Kind of array the kernel reads.
     bind : callable
-        ``bind(kernel, features)`` gives a call without arguments. Anything other than `partial` is for a library
-        that can take features in once and run on them many times.
+        ``bind(kernel, *arguments)`` gives a call without arguments. Anything other than `partial` is for a library
+        that can take arrays in once and run on them many times.
     """
 
     name: str
@@ -43,18 +43,23 @@ class Entrant:
 
     def run_on(self, case: Case) -> Run:
         """A call without arguments that computes the case."""
-        return self.bind(self.kernel, features_for(self.takes, case.x))
+        return self.bind(self.kernel, *(taken_as(self.takes, array) for array in case.arguments))
 
 
-def features_for(takes: Array, x: Any) -> Any:
-    """The features as the numpy array they are, or as a torch tensor on the same memory."""
+def taken_as(takes: Array, array: Any) -> Any:
+    """The numpy array itself, or a torch tensor on the same memory."""
     if takes == "numpy":
-        return x
+        return array
     import torch
 
-    return torch.from_numpy(x)
+    return torch.from_numpy(array)
 
 
 def check(case: Case, run: Run) -> str | None:
     """None when the run gives the reference's numbers, else one line that names the worst place."""
-    return first_mismatch(np.asarray(run()), case.reference, case.scale, case.dtype)
+    got = np.asarray(run())
+    expected = case.reference.shape[:1] + case.problem.outputs[0].shape
+    # Some libraries keep a trailing one.
+    if got.size == case.reference.size and got.shape[: len(expected)] == expected:
+        got = got.reshape(case.reference.shape)
+    return first_mismatch(got, case.reference, case.scale, case.dtype)

@@ -108,7 +108,7 @@ def dense_part(case: Case) -> Run:
     import torch
 
     x, weight = _dense_inputs(case)
-    out = torch.zeros(case.graph.num_dst, case.feat)
+    out = torch.zeros(case.graph.num_dst, case.width)
 
     def run() -> Any:
         with torch.no_grad():
@@ -122,8 +122,8 @@ def _dense_inputs(case: Case) -> tuple[Any, Any]:
     """X, and W of shape (F, F) scaled so that XW is about as large as X."""
     import torch
 
-    weight = np.random.default_rng([case.seed, 2]).standard_normal((case.feat, case.feat), dtype=np.float32)
-    return torch.from_numpy(case.x), torch.from_numpy(weight / np.float32(np.sqrt(case.feat)))
+    weight = np.random.default_rng([case.seed, 2]).standard_normal((case.width, case.width), dtype=np.float32)
+    return torch.from_numpy(case.x), torch.from_numpy(weight / np.float32(np.sqrt(case.width)))
 
 
 def _block(run: Run, timing: Timing) -> float:

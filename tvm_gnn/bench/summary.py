@@ -20,7 +20,7 @@ class CaseSummary:
     Attributes
     ----------
     dataset, op : str
-    feat : int
+    feat : int or (int, int)
     protocol : {"alone", "layer"}
     source : str
         Where our kernel came from: ``exact``, ``bucket``, ``nearest`` or ``default``.
@@ -45,7 +45,7 @@ class CaseSummary:
 
     dataset: str
     op: str
-    feat: int
+    feat: int | tuple[int, int]
     protocol: str
     source: str
     ours_ms: float

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .artifact import Artifact
+from .fields import JsonObject
 from .key import TaskKey
 from .lookup import Distance, Features, Level, find_silently, finite_distance
 from .store import ArtifactStore, Problem
@@ -20,7 +21,7 @@ class Neighbour:
     Attributes
     ----------
     entry_name, graph_name : str
-        The entry, and the graph it was tuned for (None for a default entry).
+        The entry, and the graph it was tuned for.
     path : Path
         Its folder.
     differing : dict
@@ -32,24 +33,34 @@ class Neighbour:
     """
 
     entry_name: str
-    graph_name: str | None
+    graph_name: str
     path: Path
     differing: dict[str, tuple[str | None, str | None]]
     same_graph: bool
     same_bucket: bool
     distance: float | None
 
-    def line(self) -> str:
-        """One line for people."""
-        name = self.graph_name or self.entry_name
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        differing = {part: list(pair) for part, pair in self.differing.items()}
+        return {**asdict(self), "path": str(self.path), "differing": differing}
+
+    def line(self, comparable_within: float = math.inf) -> str:
+        """One line for people; beyond the limit a distance alone keeps the entry from serving."""
         parts = [f"{part} is {mine!r} here, {theirs!r} there" for part, (mine, theirs) in self.differing.items()]
-        if self.graph_name is None:
-            parts.append("it was tuned for no graph in particular")
-        elif not self.same_graph:
+        if not self.same_graph:
             only = "" if parts else "only "
             bucket = "same" if self.same_bucket else "another"
-            parts.append(f"{only}the graph differs ({bucket} bucket)")
-        return f"{name} [{self.entry_name}]: {'; '.join(parts)}"
+            parts.append(f"{only}the graph differs ({bucket} bucket){self._how_far(comparable_within)}")
+        return f"{self.graph_name} [{self.entry_name}]: {'; '.join(parts)}"
+
+    def _how_far(self, comparable_within: float) -> str:
+        if self.distance is None:
+            return ""
+        shown = f", distance {self.distance:.2f}"
+        if self.same_bucket or self.differing or self.distance <= comparable_within:
+            return shown
+        return f"{shown}, too far for nearest (at most {comparable_within:g})"
 
 
 @dataclass(frozen=True)
@@ -62,18 +73,24 @@ class Explanation:
         exact, bucket, nearest, default or none.
     served : Path or None
         Folder of the artifact that serves it.
+    distance : float or None
+        From the graph looked up to the one that artifact was tuned for; None when unknown.
+    comparable_within : float
+        Largest distance at which a graph may be the nearest.
     key : dict of str to str
         The parts looked up.
     exact, bucket : str
         The graph's signature looked up.
     neighbours : list of Neighbour
-        The closest other entries, closest first.
+        The closest other entries that were tuned, closest first.
     problems : list of Problem
         Damaged entries that were passed over.
     """
 
     level: Level | Literal["none"]
     served: Path | None
+    distance: float | None
+    comparable_within: float
     key: dict[str, str]
     exact: str
     bucket: str
@@ -82,21 +99,33 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        plain = asdict(self)
-        plain["served"] = None if self.served is None else str(self.served)
-        for neighbour in plain["neighbours"]:
-            neighbour["path"] = str(neighbour["path"])
-            neighbour["differing"] = {part: list(pair) for part, pair in neighbour["differing"].items()}
-        plain["problems"] = [{"path": str(path), "reason": reason} for path, reason in self.problems]
-        return plain
+        return {
+            "level": self.level,
+            "served": None if self.served is None else str(self.served),
+            "key": self.key,
+            "exact": self.exact,
+            "bucket": self.bucket,
+            "neighbours": [neighbour.as_dict() for neighbour in self.neighbours],
+            "problems": [{"path": str(path), "reason": reason} for path, reason in self.problems],
+        }
 
     def lines(self) -> list[str]:
         """The same for people, one statement a line."""
         return [
-            f"served from: {self.level}" + (f" ({self.served})" if self.served else ""),
-            *(f"close: {neighbour.line()}" for neighbour in self.neighbours),
+            f"served from: {self._source()}",
+            *(f"close: {neighbour.line(self.comparable_within)}" for neighbour in self.neighbours),
             *(f"damaged: {path} is not served: {reason}" for path, reason in self.problems),
         ]
+
+    def _source(self) -> str:
+        if self.level == "none":
+            return "the default schedule, which the first load builds (nothing comparable is tuned)"
+        if self.level == "default":
+            return f"the default schedule, built already (nothing comparable is tuned) ({self.served})"
+        far = f", distance {self.distance:.2f}" if self.level != "exact" and self.distance is not None else ""
+        if self.level == "nearest" and math.isfinite(self.comparable_within):
+            far += f" of at most {self.comparable_within:g}"
+        return f"{self.level}{far} ({self.served})"
 
 
 def explain(
@@ -106,14 +135,20 @@ def explain(
     bucket: str,
     features: Features | None = None,
     distance: Distance | None = None,
+    comparable_within: float = math.inf,
     limit: int = 5,
 ) -> Explanation:
     """Say what `find` would serve and why not something closer.
 
     Parameters
     ----------
-    store, key, exact, bucket, features, distance
-        As for `find`. Without a distance all graphs count as equally far, which leaves the level right.
+    store, key, exact, bucket, features
+        As for `find`.
+    distance : callable, optional
+        As for `find`, but finite for graphs too unlike to serve too, so that it can be told how far they are. Without
+        one all graphs count as equally far, which leaves the level right.
+    comparable_within : float
+        Beyond this `find` is given an infinite distance.
     limit : int
         Number of neighbours told, ordered by fewest differing key parts, then this graph, its bucket, its distance.
 
@@ -122,17 +157,29 @@ def explain(
     Reads the whole store, so it is for people, not for the way to a kernel.
     """
     here = features or {}
-    found = find_silently(store, key, exact, bucket, here, distance or _equally_far)
-    served = found[0].path if found else None
+
+    def comparable(mine: Features, theirs: Features) -> float:
+        away = distance(mine, theirs) if distance else 0.0
+        return away if away <= comparable_within else math.inf
+
+    def known_distance(artifact: Artifact) -> float | None:
+        away = finite_distance(distance, here, artifact) if distance else math.inf
+        return away if math.isfinite(away) else None
+
+    found = find_silently(store, key, exact, bucket, here, comparable)
+    served, level = found or (None, "none")
     neighbours = [
-        _neighbour(artifact, key, exact, bucket, finite_distance(distance, here, artifact) if distance else math.inf)
+        _neighbour(artifact, artifact.graph, key, exact, bucket, known_distance(artifact))
         for artifact in store.entries()
-        if artifact.path != served
+        # The default schedule's is not close: it is what serves where nothing else does.
+        if artifact.graph is not None and (served is None or artifact.path != served.path)
     ]
     neighbours.sort(key=_closeness)
     return Explanation(
-        level=found[1] if found else "none",
-        served=served,
+        level=level,
+        served=served.path if served else None,
+        distance=known_distance(served) if served else None,
+        comparable_within=comparable_within,
         key=key.as_dict(),
         exact=exact,
         bucket=bucket,
@@ -141,23 +188,20 @@ def explain(
     )
 
 
-def _neighbour(artifact: Artifact, key: TaskKey, exact: str, bucket: str, away: float) -> Neighbour:
-    graph = artifact.graph or {}
+def _neighbour(
+    artifact: Artifact, graph: JsonObject, key: TaskKey, exact: str, bucket: str, distance: float | None
+) -> Neighbour:
     return Neighbour(
         entry_name=artifact.entry_name,
-        graph_name=graph.get("name"),
+        graph_name=graph["name"],
         path=artifact.path,
         differing=key.difference(artifact.key),
-        same_graph=graph.get("exact") == exact,
-        same_bucket=graph.get("bucket") == bucket,
-        distance=away if math.isfinite(away) else None,
+        same_graph=graph["exact"] == exact,
+        same_bucket=graph["bucket"] == bucket,
+        distance=distance,
     )
 
 
 def _closeness(neighbour: Neighbour) -> tuple[int, bool, bool, float]:
     away = math.inf if neighbour.distance is None else neighbour.distance
     return len(neighbour.differing), not neighbour.same_graph, not neighbour.same_bucket, away
-
-
-def _equally_far(_mine: Features, _theirs: Features) -> float:
-    return 0.0

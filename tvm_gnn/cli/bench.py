@@ -8,6 +8,8 @@ from typing import Any
 
 from ..bench import (
     CONTENDERS,
+    MATRIX_OPS,
+    Array,
     Case,
     Comparison,
     Contender,
@@ -16,13 +18,15 @@ from ..bench import (
     compare,
     overview,
     select,
+    taken_as,
     this_machine,
 )
 from ..compile import load, tune
 from ..config import thread_limit
 from ..errors import DependencyError, InputError
 from ..graph import Graph, datasets
-from ..ops import SpMM, parse_op
+from ..ops import Operator, parse_op
+from ..ops.dims import feature_shape
 from ..toolchain.importing import installed_version
 from . import options, output
 from .exit_codes import GOOD
@@ -45,7 +49,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--dataset", required=True, help="one or more datasets, separated by commas")
     options.add_op(parser)
-    parser.add_argument("--feat", required=True, help="one or more feature widths, separated by commas")
+    parser.add_argument("--feat", required=True, help="widths, each such as 64, or 4x16 with heads; commas between")
     parser.add_argument(
         "--against",
         default="all",
@@ -67,14 +71,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     op = parse_op(arguments.op)
     names = options.split("dataset", arguments.dataset)
-    feats = options.integers("feat", arguments.feat)
-    if any(feat < 1 for feat in feats):
-        raise InputError(f"feat: must be at least 1 to be measured (got {arguments.feat}).")
-    contenders = select(arguments.against)
+    feats = options.feature_shapes("feat", arguments.feat)
+    for feat in feats:
+        if min(feature_shape(feat)) < 1:
+            raise InputError(f"feat: must be at least 1 to be measured (got {arguments.feat}).")
+    contenders = [contender for contender in select(arguments.against) if op.name in contender.ops]
+    if not contenders:
+        raise InputError(f"against: must name a contender that computes {op.name} (got {arguments.against!r}).")
     _check_named(arguments.against, contenders)
     timing = Timing(rounds=arguments.rounds)
     torch_there = installed_version("torch") != "none"
-    protocol = arguments.protocol or ("both" if torch_there else "alone")
+    in_layers = op.name in MATRIX_OPS and all(isinstance(feat, int) for feat in feats)
+    if arguments.protocol in ("layer", "both") and not in_layers:
+        raise InputError(f"protocol: must be alone for {op.name}, no matrix product (got {arguments.protocol}).")
+    protocol = arguments.protocol or ("both" if torch_there and in_layers else "alone")
     protocols = _protocols(protocol)
     in_layer = "layer" in protocols
     if in_layer and not torch_there:
@@ -119,7 +129,9 @@ def _check_named(words: str, contenders: list[Contender]) -> None:
         raise DependencyError(f"against: at least one of the contenders named must be installed (got {reasons}).")
 
 
-def _cases(arguments: argparse.Namespace, op: SpMM, names: list[str], feats: list[int]) -> Iterator[Case]:
+def _cases(
+    arguments: argparse.Namespace, op: Operator, names: list[str], feats: list[int | tuple[int, ...]]
+) -> Iterator[Case]:
     for name in names:
         graph = datasets.load(name)
         if graph.num_edges == 0:
@@ -127,10 +139,10 @@ def _cases(arguments: argparse.Namespace, op: SpMM, names: list[str], feats: lis
         for feat in feats:
             if arguments.tune:
                 _tune(graph, arguments, feat)
-            yield Case(graph, op, feat, seed=arguments.seed)
+            yield Case(graph, op, feat, seed=arguments.seed)  # type: ignore[arg-type]
 
 
-def _tune(graph: Graph, arguments: argparse.Namespace, feat: int) -> None:
+def _tune(graph: Graph, arguments: argparse.Namespace, feat: Any) -> None:
     with interruptible() as interruption, TuneProgress(quiet=arguments.json) as progress:
         report = tune(
             graph,
@@ -146,13 +158,15 @@ def _tune(graph: Graph, arguments: argparse.Namespace, feat: int) -> None:
 
 
 def _entrant(kernel: Any, case: Case) -> Entrant:
-    torch_there = installed_version("torch") != "none"
-    if not torch_there:
-        return Entrant(OURS, lambda x: kernel(x, case.w) if case.op.uses_edge else kernel(x))
-    import torch
+    takes: Array = "numpy" if installed_version("torch") == "none" else "torch"
+    fixed = [taken_as(takes, array) for array in case.inputs[len(case.arguments) :]]
+    several = len(case.problem.outputs) > 1
 
-    w = torch.from_numpy(case.w)
-    return Entrant(OURS, lambda x: kernel(x, w) if case.op.uses_edge else kernel(x), takes="torch")
+    def run(*arguments: Any) -> Any:
+        results = kernel(*arguments, *fixed)
+        return results[0] if several else results
+
+    return Entrant(OURS, run, takes)
 
 
 def _report(comparisons: list[Comparison], protocol: str, threads: int) -> dict[str, Any]:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import math
 from dataclasses import replace
 from typing import Any
 
-from ..cache import DEFAULT_ENTRY, Artifact, ArtifactStore, explain
-from ..cache.explain import Explanation, Neighbour
-from ..cache.lookup import finite_distance
+from ..cache import DEFAULT_ENTRY, Artifact, explain
 from ..compile import artifact_store, default_key, make_task
 from ..errors import InputError
 from ..graph import datasets
-from ..graph.signature import COMPARABLE_WITHIN, comparable_distance, feature_distance
-from ..tuning.task import Task
+from ..graph.signature import COMPARABLE_WITHIN, feature_distance
 from . import options, output
 from .exit_codes import GOOD
-
-_MOST_NEIGHBOURS = 5
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -84,75 +78,26 @@ def run_explain(arguments: argparse.Namespace) -> int:
     if len(feats) > 1:
         raise InputError(f"feat: must be one width (got {arguments.feat!r}).")
     task = make_task(datasets.load(arguments.dataset), arguments.op, feats[0], **options.operands(arguments))
-    store = artifact_store()
-    distances = _distances(store, task)
-    explanation = _explanation(store, task, distances)
-    if arguments.json:
-        output.print_json(explanation.as_dict())
-        return GOOD
-    output.say(f"served from: {_served(explanation, distances)}")
-    for neighbour in explanation.neighbours:
-        output.say(f"close: {neighbour.line()}{_how_far(neighbour)}")
-    for path, reason in explanation.problems:
-        output.say(f"damaged: {path} is not served: {reason}")
-    return GOOD
-
-
-def _explanation(store: ArtifactStore, task: Task, distances: dict[str, float]) -> Explanation:
-    """What `explain` says, with the default schedule's own artifact as what it is: what serves when nothing else."""
-    signature = task.graph.signature
-    found = explain(
+    signature, store = task.graph.signature, artifact_store()
+    explanation = explain(
         store,
         task.key,
         signature.exact,
         signature.bucket,
         signature.features,
-        comparable_distance,
-        limit=len(distances) or 1,
+        feature_distance,
+        COMPARABLE_WITHIN,
     )
-    neighbours = [
-        replace(each, distance=away if math.isfinite(away := distances.get(str(each.path), math.inf)) else None)
-        for each in found.neighbours
-        if each.entry_name != DEFAULT_ENTRY
-    ]
-    neighbours.sort(key=_closeness)
-    found = replace(found, neighbours=neighbours[:_MOST_NEIGHBOURS])
-    built = store.lookup(default_key(task), DEFAULT_ENTRY) if found.level == "none" and not task.is_empty else None
-    return found if built is None else replace(found, level="default", served=built.path)
-
-
-def _distances(store: ArtifactStore, task: Task) -> dict[str, float]:
-    """Distance to the graph of every artifact, by folder, beyond what `nearest` allows too."""
-    features = task.graph.signature.features
-    return {
-        str(artifact.path): finite_distance(feature_distance, features, artifact)
-        for artifact in store.entries(checksums=False)
-    }
-
-
-def _closeness(neighbour: Neighbour) -> tuple[int, bool, bool, float]:
-    away = math.inf if neighbour.distance is None else neighbour.distance
-    return len(neighbour.differing), not neighbour.same_graph, not neighbour.same_bucket, away
-
-
-def _served(explanation: Explanation, distances: dict[str, float]) -> str:
-    if explanation.level == "none":
-        return "the default schedule, which the first load builds (nothing comparable is tuned)"
-    if explanation.level == "default":
-        return f"the default schedule, built already (nothing comparable is tuned) ({explanation.served})"
-    away = distances.get(str(explanation.served), math.inf)
-    far = f", distance {away:.2f}" if explanation.level != "exact" and math.isfinite(away) else ""
-    limit = f" of at most {COMPARABLE_WITHIN:g}" if explanation.level == "nearest" else ""
-    return f"{explanation.level}{far}{limit} ({explanation.served})"
-
-
-def _how_far(neighbour: Neighbour) -> str:
-    if neighbour.same_graph or neighbour.distance is None:
-        return ""
-    shown = f", distance {neighbour.distance:.2f}"
-    if neighbour.same_bucket or neighbour.differing or neighbour.distance <= COMPARABLE_WITHIN:
-        return shown
-    return f"{shown}, too far for nearest (at most {COMPARABLE_WITHIN:g})"
+    if explanation.level == "none" and not task.is_empty:
+        built = store.lookup(default_key(task), DEFAULT_ENTRY)
+        if built is not None:
+            explanation = replace(explanation, level="default", served=built.path)
+    if arguments.json:
+        output.print_json(explanation.as_dict())
+        return GOOD
+    for line in explanation.lines():
+        output.say(line)
+    return GOOD
 
 
 def _by_dataset(artifact: Artifact) -> tuple[str, str, int, str]:

@@ -146,6 +146,46 @@ class Graph:
         return cls._sorted(sources, destinations, columns, rows)
 
     @classmethod
+    def from_relations(
+        cls,
+        src: Any,
+        dst: Any,
+        edge_type: Any,
+        *,
+        num_relations: Any = None,
+        num_src: Any = None,
+        num_dst: Any = None,
+    ) -> Graph:
+        """Graph of an edge list with types, whose sources are the nodes once for every relation.
+
+        Edge e of type r comes from source ``r * num_src + src[e]``: a kernel reads features of shape
+        (num_relations * num_src, F), those of relation r from row ``r * num_src`` on, and serves all relations in one
+        launch (`tvm_gnn.relational`). Counts left out are the largest id + 1, of nodes as in `from_coo`.
+
+        Raises
+        ------
+        GraphError
+            Lists of different lengths, or an id or a type out of range.
+        InputTypeError
+            Arrays or counts that are not integers.
+
+        Examples
+        --------
+        >>> Graph.from_relations([0, 1], [1, 0], [0, 2]).num_src
+        6
+        """
+        sources, types = integer_array(src, "src"), integer_array(edge_type, "edge_type")
+        check_same_length(sources, types, "src", "edge_type")
+        plain = cls.from_coo(sources, dst, num_src=num_src, num_dst=num_dst)
+        if num_relations is None:
+            relations = inferred_count(types, "num_relations")
+        else:
+            relations = check_count(num_relations, "num_relations")
+        check_ids(types, relations, "edge_type", "num_relations")
+        stacked = types.astype(np.int64) * plain.num_src + sources
+        return cls.from_coo(stacked, dst, num_src=relations * plain.num_src, num_dst=plain.num_dst)
+
+    @classmethod
     def from_csr(cls, indptr: Any, indices: Any, *, num_src: Any = None) -> Graph:
         """Graph of a CSR whose rows are destinations; rows may be unsorted.
 
@@ -262,6 +302,11 @@ class Graph:
         degrees: IntArray = np.diff(self.indptr)
         degrees.flags.writeable = False
         return degrees
+
+    @cached_property
+    def row_counts(self) -> dict[str, int]:
+        """Rows of an array that has one for every ``src``, ``dst`` or ``edge``, or only ``once``."""
+        return {"src": self.num_src, "dst": self.num_dst, "edge": self.num_edges, "once": 1}
 
     @cached_property
     def stats(self) -> GraphStats:

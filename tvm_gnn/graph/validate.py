@@ -82,10 +82,12 @@ def check_ids(ids: IntArray, count: int, name: str, count_name: str) -> None:
     raise GraphError(f"{name}: {rule} (got {bad} at position {position}).")
 
 
-def check_same_length(src: IntArray, dst: IntArray) -> None:
-    """Sources and destinations pair up, one of each per edge."""
-    if src.size != dst.size:
-        raise GraphError(f"src and dst: must have one entry per edge each (got lengths {src.size} and {dst.size}).")
+def check_same_length(one: IntArray, other: IntArray, first: str = "src", second: str = "dst") -> None:
+    """Two lists, named `first` and `second`, pair up, one entry of each per edge."""
+    if one.size != other.size:
+        raise GraphError(
+            f"{first} and {second}: must have one entry per edge each (got lengths {one.size} and {other.size})."
+        )
 
 
 def check_indptr(indptr: IntArray, num_indices: int, name: str = "indptr") -> None:

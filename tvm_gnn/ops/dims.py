@@ -1,4 +1,4 @@
-"""Dtypes of operands, and shapes of one of their rows: a feature width, or heads by a width per head."""
+"""Shapes of one row of an operand: a feature width, or heads by a width per head."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from ..arguments import integer
 from ..errors import InputError
-
-DTYPES = ("float32", "float64")
 
 # () is one number per row, (F,) a vector, (H, D) a vector per head.
 RowShape: TypeAlias = tuple[int, ...]

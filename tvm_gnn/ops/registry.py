@@ -1,28 +1,44 @@
-"""All operators by name; the command line, the tests and the README's tables walk this."""
+"""All operators by name, with default options; the command line, the tests and the README's tables walk this."""
 
 from __future__ import annotations
 
 from ..errors import InputError, InputTypeError
-from .messages import MESSAGES, REDUCES
-from .spmm import SpMM
+from .attention import GAT, GATv2
+from .operator import Operator
+from .options import with_options
+from .relational import RELATIONAL_OPS
+from .sddmm import SDDMM_OPS
+from .softmax import EdgeSoftmax
+from .spmm import SPMM_OPS
 
-Op = SpMM
+OPS: dict[str, Operator] = {
+    **SPMM_OPS,
+    **SDDMM_OPS,
+    **RELATIONAL_OPS,
+    **{op.name: op for op in (EdgeSoftmax(), GAT(), GATv2())},
+}
 
-OPS: dict[str, Op] = {op.name: op for op in (SpMM(message, reduce) for message in MESSAGES for reduce in REDUCES)}
 
-
-def parse_op(op: str | Op) -> Op:
-    """The operator of that name (``u_mul_e_sum``), or the operator itself.
+def parse_op(op: str | Operator) -> Operator:
+    """The operator of that name, with options such as ``copy_u_max(arg=True)`` or without, or the operator itself.
 
     Examples
     --------
     >>> parse_op("copy_u_mean").reduce
     'mean'
+    >>> parse_op("copy_u_max(arg=True)").arg
+    True
+
+    Raises
+    ------
+    InputTypeError, InputError
+        Not a name, an unknown one, or an option that the operator does not have or a wrong value of one.
     """
-    if isinstance(op, SpMM):
+    if isinstance(op, Operator):
         return op
     if not isinstance(op, str):
         raise InputTypeError(f"op: must be an operator or its name (got {type(op).__name__}).")
-    if op not in OPS:
+    name, parenthesis, options = op.partition("(")
+    if name not in OPS or (parenthesis and not options.endswith(")")):
         raise InputError(f"op: must be one of {', '.join(OPS)} (got {op!r}).")
-    return OPS[op]
+    return with_options(OPS[name], name, options[:-1]) if parenthesis else OPS[name]

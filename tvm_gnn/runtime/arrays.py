@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from ..ops.dims import DTYPES
+from ..ops.dtypes import DTYPES, is_not_computed, numpy_dtype
 from .addresses import address_of
 from .outputs import Placed, aligned_empty
 
@@ -36,7 +36,7 @@ class ArrayKind:
     empty : callable
         ``(shape, dtype) -> (array, address)`` of fresh, uninitialised memory.
     wrap : callable
-        ``(array) -> array``: a numpy array as an array of this library on the same memory.
+        ``(array, dtype) -> array``: a numpy array of the `storage_dtype` as an array of this library on its memory.
     written : callable
         ``(array)``: told that the kernel has written into an array of the caller's.
     """
@@ -48,21 +48,39 @@ class ArrayKind:
     address: Callable[[Any], int]
     dtype: Callable[[str], Any]
     empty: Callable[[tuple[int, ...], str], Placed]
-    wrap: Callable[[Any], Any]
+    wrap: Callable[[Any, str], Any]
     written: Callable[[Any], None]
 
 
+class SeenByTorch(Exception):
+    """A call that torch records or traces: it must go through an operator that torch knows."""
+
+
+def is_compiling(array: Any) -> bool:
+    """Whether `torch.compile` is reading the call instead of running it."""
+    if isinstance(array, np.ndarray):
+        return False
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
+
+
 def kind_of(name: str, array: Any) -> ArrayKind:
-    """The array library `array` comes from; raises `InputTypeError` for any but numpy and torch, and under a tracer."""
+    """The array library `array` comes from.
+
+    Raises
+    ------
+    InputTypeError
+        Neither numpy nor torch, or a transform for which kernels have no rule.
+    SeenByTorch
+        torch traces the call.
+    """
     if isinstance(array, np.ndarray):
         return NUMPY
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         if not _is_plain_call():
-            raise InputTypeError(
-                f"{name}: must not be traced or transformed, torch cannot see into this kernel (got a call under "
-                "torch.jit.trace, make_fx, vmap or another mode). Call it outside."
-            )
+            _refuse_transforms(name, array)
+            raise SeenByTorch
         return TORCH
     raise InputTypeError(f"{name}: must be a numpy array or a torch tensor (got {type(array).__name__}).")
 
@@ -85,6 +103,8 @@ def placed(
         Another kind of array, another dtype, a sparse layout or another device.
     InputError
         Another shape.
+    SeenByTorch
+        A tensor that requires gradients, with gradients enabled.
     """
     if kind.is_ready(array, kind.dtype(dtype), shape):
         address = kind.address(array)
@@ -97,8 +117,10 @@ def placed(
     kind.check(name, array)
     if array.dtype != kind.dtype(dtype):
         found = str(array.dtype).removeprefix("torch.")
-        other = f", or load a kernel for {found}" if found in DTYPES else ""
-        raise InputTypeError(f"{name}: must be {dtype} (got {found}). Convert it{other}.")
+        hint = f", or load a kernel for {found}" if found in DTYPES else ""
+        if is_not_computed(found):
+            hint = ": kernels compute floating-point numbers, neither integers nor complex ones"
+        raise InputTypeError(f"{name}: must be {dtype} (got {found}). Convert it{hint}.")
     if array.shape != shape and array.shape not in forms:
         raise InputError(f"{name}: must have shape {shape} (got {tuple(array.shape)}).")
     dense = kind.contiguous(array)
@@ -108,16 +130,23 @@ def placed(
     return dense, address
 
 
-def placed_out(array: Any, kind: ArrayKind, shape: tuple[int, ...], dtype: str, inputs: list[Placed]) -> Placed:
-    """The caller's output buffer after the same checks; it must be dense, writable and apart from the inputs."""
-    dense, address = placed("out", array, kind, shape, dtype)
+def placed_out(
+    array: Any,
+    kind: ArrayKind,
+    shape: tuple[int, ...],
+    dtype: str,
+    others: list[Placed],
+    forms: Container[tuple[int, ...]] = (),
+) -> Placed:
+    """The caller's output buffer after the same checks; it must be dense, writable and apart from all others."""
+    dense, address = placed("out", array, kind, shape, dtype, forms)
     if dense is not array:
         raise InputError("out: must be contiguous in row-major order (got other strides).")
     if kind is NUMPY and not array.flags.writeable:
         raise InputError("out: must be writable (got a read-only array).")
-    for other, begin in inputs:
+    for other, begin in others:
         if address < begin + int(other.nbytes) and begin < address + int(array.nbytes):
-            raise InputError("out: must not share memory with an input (got overlapping buffers).")
+            raise InputError("out: must not share memory with an input or another output (got overlapping buffers).")
     return array, address
 
 
@@ -128,18 +157,15 @@ def _check_numpy(name: str, array: Any) -> None:
 
 def _check_torch(name: str, tensor: Any) -> None:
     torch = sys.modules["torch"]
-    fake_tensor = sys.modules.get("torch._subclasses.fake_tensor")
-    if fake_tensor is not None and isinstance(tensor, fake_tensor.FakeTensor):
-        raise InputTypeError(f"{name}: must hold data (got a FakeTensor).")
+    _refuse_fake(name, tensor)
     if tensor.layout is not torch.strided:
         raise InputTypeError(f"{name}: must be a dense tensor (got layout {tensor.layout}).")
     if tensor.device.type != "cpu":
         raise InputTypeError(f"{name}: must be on the CPU, where this kernel runs (got device {tensor.device}).")
-    if (tensor.requires_grad and torch.is_grad_enabled()) or _has_tangent(tensor):
-        raise InputTypeError(
-            f"{name}: must not require gradients, this kernel has no backward pass (got a tensor that does). "
-            "Call it under torch.no_grad() or detach the tensor."
-        )
+    if _has_tangent(tensor):
+        raise InputTypeError(f"{name}: must have no tangent, kernels have no forward-mode derivative (got one).")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise SeenByTorch
 
 
 def _numpy_is_ready(array: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
@@ -162,6 +188,23 @@ def _torch_is_ready(tensor: Any, dtype: Any, shape: tuple[int, ...]) -> bool:
         and not (tensor.requires_grad and torch.is_grad_enabled())
         and not _has_tangent(tensor)
     )
+
+
+def _refuse_fake(name: str, tensor: Any) -> None:
+    fake_tensor = sys.modules.get("torch._subclasses.fake_tensor")
+    if fake_tensor is not None and isinstance(tensor, fake_tensor.FakeTensor):
+        raise InputTypeError(f"{name}: must hold data outside torch.compile (got a FakeTensor).")
+
+
+def _refuse_transforms(name: str, tensor: Any) -> None:
+    """Raise `InputTypeError` under vmap, grad and jvp of torch.func: some would give wrong numbers silently."""
+    _refuse_fake(name, tensor)
+    innermost = sys.modules["torch"]._C._functorch.peek_interpreter_stack()
+    if innermost is not None and innermost.key().name != "Functionalize":
+        raise InputTypeError(
+            f"{name}: must not be transformed, kernels have no rule for it (got a call under torch.func's "
+            f"{innermost.key().name.lower()}). Use torch.autograd, or call it outside."
+        )
 
 
 def _is_plain_call() -> bool:
@@ -190,6 +233,11 @@ def _torch_empty(shape: tuple[int, ...], dtype: str) -> Placed:
     return tensor, tensor.data_ptr()
 
 
+def _torch_over(array: Any, dtype: str) -> Any:
+    tensor = sys.modules["torch"].from_numpy(array)
+    return tensor.view(_torch_dtype(dtype)) if dtype == "bfloat16" else tensor
+
+
 @cache
 def _torch_dtype(name: str) -> Any:
     return getattr(sys.modules["torch"], name)
@@ -201,9 +249,9 @@ NUMPY = ArrayKind(
     check=_check_numpy,
     contiguous=_numpy_contiguous,
     address=address_of,
-    dtype=cache(np.dtype),
+    dtype=numpy_dtype,
     empty=aligned_empty,
-    wrap=lambda array: array,
+    wrap=lambda array, dtype: array.view(numpy_dtype(dtype)) if dtype == "bfloat16" else array,
     written=lambda array: None,
 )
 TORCH = ArrayKind(
@@ -214,7 +262,7 @@ TORCH = ArrayKind(
     address=lambda tensor: tensor.data_ptr(),
     dtype=_torch_dtype,
     empty=_torch_empty,
-    wrap=lambda array: sys.modules["torch"].from_numpy(array),
+    wrap=_torch_over,
     # A backward pass that saved the tensor must notice, as with every in-place operator of torch.
     written=lambda tensor: sys.modules["torch"].autograd.graph.increment_version(tensor),
 )

@@ -13,15 +13,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..errors import ArtifactError, DependencyError
 from ..toolchain.launcher import CALL, OMP_PARALLEL, TVM_PARALLEL
 from . import pool
 
 _TYPE_INT, _TYPE_DLTENSOR_PTR = 1, 7
 _DEVICE_CPU = 1
-_DTYPE_CODES = {"i": 0, "u": 1, "f": 2}
+# DLPack's code and bits.
+_DTYPES = {
+    "int32": (0, 32),
+    "int64": (0, 64),
+    "float32": (2, 32),
+    "float64": (2, 64),
+    "float16": (2, 16),
+    "bfloat16": (4, 16),
+}
 
 
 class DLTensor(ctypes.Structure):
@@ -47,9 +53,9 @@ class _Any(ctypes.Structure):
 
 def tensor(shape: tuple[int, ...], dtype: str, address: int = 0) -> DLTensor:
     """A CPU `DLTensor` over memory that the caller keeps alive."""
-    kind = np.dtype(dtype)
+    code, bits = _DTYPES[dtype]
     dims = (ctypes.c_int64 * len(shape))(*shape)
-    return DLTensor(address, _DEVICE_CPU, 0, len(shape), _DTYPE_CODES[kind.kind], 8 * kind.itemsize, 1, dims, None, 0)
+    return DLTensor(address, _DEVICE_CPU, 0, len(shape), code, bits, 1, dims, None, 0)
 
 
 class Library:

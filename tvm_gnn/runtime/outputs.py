@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..ops.dtypes import itemsize_of, numpy_dtype
 from .addresses import address_of
 
 ALIGN_BYTES = 64
@@ -71,10 +72,10 @@ def aligned_empty(shape: tuple[int, ...], dtype: str) -> Placed:
 
 
 def _bytes(shape: tuple[int, ...], dtype: str) -> int:
-    return math.prod(shape) * np.dtype(dtype).itemsize
+    return math.prod(shape) * itemsize_of(dtype)
 
 
 def _aligned_within(block: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> Placed:
     address = address_of(block)
     start = -address % ALIGN_BYTES
-    return np.ndarray(shape, dtype, block, start), address + start
+    return np.ndarray(shape, numpy_dtype(dtype), block, start), address + start

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ops.dtypes import itemsize_of, numpy_dtype
+
 _MARGIN_BYTES = 1024
 # All bits set: NaN as a float, -1 as an index. Whoever reads outside an array gets something that shows.
 _POISON = 0xFF
@@ -39,11 +41,11 @@ class Guarded:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str, offset_bytes: int = 0) -> None:
-        size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        size_bytes = math.prod(shape) * itemsize_of(dtype)
         memory = np.full(size_bytes + 2 * _MARGIN_BYTES + 128, _POISON, np.uint8)
         start = _MARGIN_BYTES + -(memory.ctypes.data + _MARGIN_BYTES) % 64 + offset_bytes
         self._before, self._after = memory[:start], memory[start + size_bytes :]
-        self.array: NDArray[Any] = memory[start : start + size_bytes].view(dtype).reshape(shape)
+        self.array: NDArray[Any] = memory[start : start + size_bytes].view(numpy_dtype(dtype)).reshape(shape)
 
     def reset(self) -> None:
         """Set every byte of the array to 0xFF again."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from ..templates import spmm_csr
+from ..ops import Problem
+from ..templates.launch import code_decisions, launch_parameters
+from ..templates.registry import template_of
 from ..templates.space import Decisions, Space, Value
 from ..toolchain.target import CpuTarget
 
@@ -19,9 +21,9 @@ TARGETS: dict[str, CpuTarget] = {
 _NUM_SRC, _NUM_EDGES = 1_000, 1_000_000
 
 
-def spmm_space(feat: int, target: str, dtype: str = "float32", edge_width: int = 1) -> Space:
-    """The g-SpMM space of a width on one of `TARGETS`."""
-    return spmm_csr.space(feat, dtype, TARGETS[target], _NUM_SRC, _NUM_EDGES, edge_width)
+def space_of(problem: Problem, target: str = "avx512") -> Space:
+    """The space of a problem on one of `TARGETS`."""
+    return template_of(problem).space(problem, TARGETS[target], _NUM_SRC, _NUM_EDGES)
 
 
 def values_of(choices: list[Decisions]) -> set[tuple[str, Value]]:
@@ -47,7 +49,7 @@ def covering_sample(space: Space, rng: random.Random) -> list[Decisions]:
 
 def launches(space: Space, choice: Mapping[str, Value], threads: int) -> list[dict[str, int]]:
     """Launch parameters of every legal schedule that shares the code of `choice`, each once."""
-    code = spmm_csr.code_decisions(choice)
-    alike = (other for other in space if spmm_csr.code_decisions(other) == code)
-    distinct = {tuple(spmm_csr.launch_parameters(other, threads).items()) for other in alike}
+    code = code_decisions(choice)
+    alike = (other for other in space if code_decisions(other) == code)
+    distinct = {tuple(launch_parameters(other, threads).items()) for other in alike}
     return [dict(items) for items in sorted(distinct)]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TvmGnnError
-from ..ops import parse_op
-from ..templates import spmm_csr
+from ..ops import Problem
+from ..templates.registry import template_of
 from ..toolchain.importing import import_tvm
 from ..toolchain.link import build_library
 from ..toolchain.target import CpuTarget
@@ -37,13 +37,6 @@ def handle(request: dict[str, Any], target: CpuTarget) -> dict[str, Any]:
 
 def build(spec: dict[str, Any], target: CpuTarget, library: Path) -> None:
     """Schedule, compile and link one code spec."""
-    module = spmm_csr.scheduled_module(
-        parse_op(spec["op"]),
-        spec["feat"],
-        spec["dtype"],
-        spec["index_dtype"],
-        spec["edge_order"],
-        spec["code"],
-        spec["edge_width"],
-    )
+    problem = Problem.from_dict(spec)
+    module = template_of(problem).scheduled_module(problem, spec["code"])
     build_library(module, target, library)

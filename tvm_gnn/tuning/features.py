@@ -52,34 +52,10 @@ def feature_matrix(task: Task, graph: Mapping[str, Any], choices: list[Decisions
 def _context(task: Task, graph: Mapping[str, Any]) -> dict[str, float]:
     """The same for all candidates of a graph: what makes it unlike another."""
     features = {f"graph.{name}": float(value) for name, value in sorted(graph["features"].items())}
-    features["feature_bytes"] = math.log2(1 + graph["num_src"] * task.width * np.dtype(task.dtype).itemsize)
-    features["multiply_adds"] = math.log2(1 + graph["num_edges"] * task.width)
+    features["feature_bytes"] = math.log2(1 + graph["num_src"] * task.problem.width * task.problem.itemsize)
+    features["multiply_adds"] = math.log2(1 + graph["num_edges"] * task.problem.width)
     return features
 
 
 def _schedule(task: Task, graph: Mapping[str, Any], choice: Mapping[str, Value]) -> dict[str, float]:
-    lanes, vectors, unroll = int(choice["lanes"]), int(choice["vectors"]), int(choice["unroll"])
-    parts = int(choice["parts"])
-    tile = lanes * vectors
-    tiles = -(-task.width // tile)
-    longest_row = 2.0 ** graph["features"]["log2_degree_max"]
-    mean_degree = graph["num_edges"] / max(1, graph["num_dst"])
-    return {
-        "lanes": math.log2(lanes),
-        "vectors": float(vectors),
-        "unroll": float(unroll),
-        "registers": float(vectors * (unroll + 1 if unroll > 1 else 1)),
-        "tile": math.log2(tile),
-        "tiles": float(tiles),
-        "columns_computed": tiles * tile / task.width,  # over 1 where the last vector or tile overlaps
-        "tiles_outermost": float(choice["order"] == "tiles"),
-        "prefetch": float(choice["prefetch"]),
-        "prefetch_over_degree": float(choice["prefetch"]) / max(1.0, mean_degree),
-        "parts": math.log2(parts),
-        "dynamic": float(bool(choice["dynamic"])),
-        "threads": float(min(parts, task.target.threads)),
-        "tile_bytes": math.log2(1 + graph["num_src"] * min(tile, task.width) * np.dtype(task.dtype).itemsize),
-        "work_per_part": math.log2(1 + graph["num_edges"] * task.width / parts),
-        "longest_row_over_part": longest_row * parts / max(1, graph["num_edges"]),
-        "full_groups": mean_degree / unroll,
-    }
+    return task.template.schedule_features(task.problem, graph, choice, task.target.threads)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from ..ops.dtypes import itemsize_of, numpy_dtype
 from ..ops.tolerance import first_mismatch
+from ..runtime.kernel import BoundLibrary, KernelFrame
 from ..runtime.library import Library
-from ..runtime.spmm_kernel import SpMMFrame
+from ..templates.registry import template_of
 from .workload import Workload
 
 WARM_S = 0.002
@@ -27,18 +30,18 @@ _GUARD = 0xA5
 
 
 class Output:
-    """An output array between guard zones, filled with NaN, so that writes outside it and rows left out both show."""
+    """An output array between guard zones, every bit set, so that writes outside it and rows left out both show."""
 
-    def __init__(self, shape: tuple[int, int], dtype: str) -> None:
-        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        size = int(np.prod(shape)) * itemsize_of(dtype)
         self._bytes = np.full(size + 2 * _GUARD_BYTES + 64, _GUARD, np.uint8)
         start = _GUARD_BYTES + -(self._bytes.ctypes.data + _GUARD_BYTES) % 64
         self._before, self._after = self._bytes[:start], self._bytes[start + size :]
-        self.array = self._bytes[start : start + size].view(dtype).reshape(shape)
+        self.array = self._bytes[start : start + size].view(numpy_dtype(dtype)).reshape(shape)
 
     def reset(self) -> None:
-        """Fill the output with NaN."""
-        self.array.fill(np.nan)
+        """Fill the output with NaN, one of indices with -1."""
+        self.array.reshape(-1).view(np.uint8).fill(0xFF)
 
     def guards_intact(self) -> bool:
         """Whether no byte around the output was written."""
@@ -50,6 +53,8 @@ class Candidate:
 
     Parameters
     ----------
+    outputs : list of Output
+        Of the workload's problem, in order; candidates that run in turn share them.
     library : Path
     launch : dict
         Launch parameters (`Task.launch`).
@@ -58,42 +63,51 @@ class Candidate:
     """
 
     def __init__(
-        self, workload: Workload, output: Output, library: Path, launch: dict[str, int], edge_order: str | None = None
+        self,
+        workload: Workload,
+        outputs: list[Output],
+        library: Path,
+        launch: dict[str, int],
+        edge_order: str | None = None,
     ) -> None:
-        edge_order = edge_order or workload.edge_order
-        self._frame = SpMMFrame(
-            Library(library),
-            workload.graph,
-            workload.feat,
-            workload.dtype,
-            edge_order,
-            workload.op,
-            workload.edge_width,
-            launch,
-        )
-        self._output = output
-        self._workload = workload
-        self._addresses = (
-            workload.x.ctypes.data,
-            workload.w[edge_order].ctypes.data if workload.op.uses_edge else None,
-            output.array.ctypes.data,
-            workload.threads,
-        )
+        problem = replace(workload.problem, edge_order=edge_order or workload.problem.edge_order)
+        bound = BoundLibrary(Library(library), template_of(problem).ARGUMENTS, launch)
+        self._frame = KernelFrame(bound, workload.graph, problem)
+        self._outputs = outputs
+        self._expected = workload.expected(problem.edge_order)
+        arrays = [*workload.inputs(problem.edge_order), *(output.array for output in outputs)]
+        self._addresses = [array.ctypes.data for array in arrays]
+        self._dtypes = [problem.dtype_of(each) for each in problem.outputs]
+        self._threads = workload.threads
 
     def run(self) -> None:
         """One call."""
-        self._frame.run(*self._addresses)
+        self._frame.run(self._addresses, self._threads)
 
     def wrong(self) -> str | None:
-        """None when the result is that of the reference and nothing else was written; else what is wrong."""
-        self._output.reset()
+        """None when the results are those of the reference and nothing else was written; else what is wrong."""
+        for output in self._outputs:
+            output.reset()
         self.run()
-        if not self._output.guards_intact():
-            return "wrote outside its output"
-        workload = self._workload
-        if np.array_equal(self._output.array, workload.rounded_reference):
-            return None  # the usual case, ten times cheaper than saying how far off it is
-        return first_mismatch(self._output.array, workload.reference, workload.rounding_scale, workload.dtype)
+        for output, expected, dtype in zip(self._outputs, self._expected, self._dtypes, strict=True):
+            if not output.guards_intact():
+                return "wrote outside its output"
+            if np.array_equal(output.array, expected.rounded):
+                continue  # the usual case, ten times cheaper than saying how far off it is
+            mismatch = first_mismatch(output.array, expected.reference, expected.scale, dtype)
+            if mismatch is not None:
+                return mismatch
+        return None
+
+
+def outputs_of(workload: Workload) -> list[Output]:
+    """Guarded memory for the outputs of a workload's problem."""
+    problem = workload.problem
+    expected = workload.expected(problem.edge_order)
+    return [
+        Output(each.rounded.shape, problem.dtype_of(operand))
+        for operand, each in zip(problem.outputs, expected, strict=True)
+    ]
 
 
 def time_interleaved(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,14 @@ import numpy.typing as npt
 
 from ..errors import TuneError
 from ..graph import Graph
-from ..ops import parse_op
-from ..ops.reference import spmm_reference
-from ..ops.tolerance import rounding_scale
+from ..ops import Problem
+from ..ops.dtypes import numpy_dtype, rounded, storage_dtype
+from ..ops.operand import Operand, Structure
 from ..toolchain.temporary import temporary_files
 from .task import Task
 
 _DESCRIPTION = "workload.json"
-_REFERENCE = "reference"
 EDGE_ORDERS = ("csr", "edge_ids")
-_LARGEST_INPUT = 4
 # numpy asks for huge pages from this size on.
 _HUGE_PAGES_FROM_BYTES = 4 << 20
 
@@ -30,38 +29,123 @@ _HUGE_PAGES_FROM_BYTES = 4 << 20
 def write(task: Task, folder: Path, seed: int = 0) -> None:
     """Write everything that measuring the task needs into `folder`.
 
-    Inputs are small positive integers: sums are exact in float32 in whatever order they are taken, so that one missing
-    edge shows even in a row of a million.
+    Inputs are what the operator calls its probe. Where sums of them are exact in the dtype, in whatever order they are
+    taken, one missing edge shows even in a row of a million.
 
     Raises
     ------
     TuneError
         The folder's disk is full.
     """
-    graph = task.graph
+    graph, problem = task.graph, task.problem
     rng = np.random.default_rng(seed)
-    x = rng.integers(1, _LARGEST_INPUT + 1, (graph.num_src, task.width if task.op.uses_src else 0)).astype(task.dtype)
-    # Powers of two: quotients are as exact as products.
-    w = np.exp2(rng.integers(0, 3, (graph.num_edges, task.edge_width))).astype(task.dtype)
-    arrays = {"indptr": graph.indptr, "indices": graph.indices, "x": x, "w_csr": w}
-    arrays[_REFERENCE] = spmm_reference(task.op, graph.indptr, graph.indices, None, x, w)
-    if task.op.uses_edge:
-        arrays["edge_ids"] = edge_ids = _edge_ids(graph)
-        arrays["w_edge_ids"] = np.empty_like(w)
-        arrays["w_edge_ids"][edge_ids] = w
-    description = {
-        "op": task.op.name,
-        "feat": task.width,
-        "edge_width": task.edge_width,
-        "dtype": task.dtype,
-        "edge_order": task.kernel_edge_order,
-        "num_src": graph.num_src,
-        "threads": task.target.threads,
-    }
+    structure = Structure(graph.indptr, graph.indices, None, graph.num_src)  # rows of edges are made in CSR order
+    counts = graph.row_counts
+    inputs = {each.name: _probe(task, each, counts[each.rows], rng) for each in problem.inputs}
+    reference = task.op.reference(problem.dims, structure, *inputs.values())
+    longest_row = int(graph.in_degrees.max(initial=0))
+    if task.op.largest_sum(problem.dims, longest_row) * float(np.finfo(problem.arithmetic_dtype).eps) < 2:
+        scale = tuple(np.abs(each) for each in reference)  # one eps, for a last division
+    else:
+        scale = task.op.error_scale(problem.dims, structure, *inputs.values())
+    arrays = {"indptr": graph.indptr, "indices": graph.indices}
+    if task.op.uses_edges:
+        arrays["edge_ids"] = _edge_ids(graph)
+    # numpy cannot save bfloat16.
+    stored = [(each, inputs[each.name].view(storage_dtype(problem.dtype_of(each)))) for each in problem.inputs]
+    for each, values, allowed in zip(problem.outputs, reference, scale, strict=True):
+        stored += [(_named(each, "reference"), values)] + ([] if each.is_index else [(_named(each, "scale"), allowed)])
+    for each, values in stored:
+        for order in orders_of(each):
+            arrays[f"{each.name}.{order}"] = values if order == "csr" else _reordered(each, values, arrays["edge_ids"])
+    description = {"problem": problem.as_dict(), "num_src": graph.num_src, "threads": task.target.threads}
     with temporary_files(TuneError, folder):
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array)
         (folder / _DESCRIPTION).write_text(json.dumps(description))
+
+
+def orders_of(operand: Operand) -> tuple[str, ...]:
+    """The orders of edges in which a workload has an operand."""
+    return EDGE_ORDERS if operand.rows == "edge" or operand.holds_edges else EDGE_ORDERS[:1]
+
+
+class Workload:
+    """The data `write` wrote, inputs in read-only memory: a kernel that writes to one dies of it.
+
+    Attributes
+    ----------
+    problem : Problem
+        With the task's edge order; the data of the other one is there too.
+    graph : Graph
+        With edge ids if the operator takes or gives rows of edges.
+    threads : int
+    """
+
+    def __init__(self, folder: Path) -> None:
+        description: dict[str, Any] = json.loads((folder / _DESCRIPTION).read_text())
+        self.problem = Problem.from_dict(description["problem"])
+        self.threads: int = description["threads"]
+        edge_ids = _read(folder, "edge_ids") if self.problem.op.uses_edges else None
+        self.graph = Graph(
+            _read(folder, "indptr"),
+            _read(folder, "indices"),
+            num_src=description["num_src"],
+            edge_ids=edge_ids,
+        )
+        self._inputs = {
+            (each.name, order): _read(folder, f"{each.name}.{order}").view(numpy_dtype(self.problem.dtype_of(each)))
+            for each in self.problem.inputs
+            for order in orders_of(each)
+        }
+        self._expected = {
+            (each.name, order): Expected(folder, each, order, self.problem.dtype_of(each))
+            for each in self.problem.outputs
+            for order in orders_of(each)
+        }
+
+    def inputs(self, edge_order: str) -> list[npt.NDArray[Any]]:
+        """The inputs, each of shape (rows, width), with rows of edges in this order."""
+        return [self._inputs[each.name, _order(each, edge_order)] for each in self.problem.inputs]
+
+    def expected(self, edge_order: str) -> list[Expected]:
+        """What the outputs must be, likewise."""
+        return [self._expected[each.name, _order(each, edge_order)] for each in self.problem.outputs]
+
+
+class Expected:
+    """The right values of one output.
+
+    Attributes
+    ----------
+    rounded : array of shape (rows, width)
+        In the output's dtype.
+    reference, scale : float64 arrays of that shape
+        See `tolerance.first_mismatch`.
+    """
+
+    def __init__(self, folder: Path, operand: Operand, order: str, dtype: str) -> None:
+        self.reference: npt.NDArray[Any] = _load(folder, f"{_named(operand, 'reference').name}.{order}")
+        # Indices are compared exactly.
+        scale = "reference" if operand.is_index else "scale"
+        self.scale: npt.NDArray[Any] = _load(folder, f"{_named(operand, scale).name}.{order}")
+        self.rounded = self.reference.astype(dtype) if operand.is_index else rounded(self.reference, dtype)
+
+
+def _probe(task: Task, operand: Operand, rows: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+    values = task.op.probe(operand, rows, rng)
+    if task.problem.itemsize < task.problem.arithmetic_itemsize and not operand.is_index:
+        # Of either sign, so that sums stay small: a half type tells large integers apart no more, and overflows.
+        values *= rng.choice((-1.0, 1.0), values.shape)
+    return values.astype(numpy_dtype(task.problem.dtype_of(operand)))
+
+
+def _order(operand: Operand, edge_order: str) -> str:
+    return edge_order if edge_order in orders_of(operand) else "csr"
+
+
+def _named(operand: Operand, what: str) -> Operand:
+    return replace(operand, name=f"{operand.name}.{what}")
 
 
 def _edge_ids(graph: Graph) -> npt.NDArray[Any]:
@@ -72,48 +156,18 @@ def _edge_ids(graph: Graph) -> npt.NDArray[Any]:
     return np.ascontiguousarray(ids)
 
 
-class Workload:
-    """The data `write` wrote, in read-only memory: a kernel that writes to an input dies of it.
+def _reordered(operand: Operand, values: npt.NDArray[Any], edge_ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What an operand in CSR order is when edges are known by their ids."""
+    if operand.holds_edges:
+        return np.where(values < 0, values, edge_ids[np.maximum(values, 0)])
+    placed = np.empty_like(values)
+    placed[edge_ids] = values
+    return placed
 
-    Attributes
-    ----------
-    graph : Graph
-        With edge ids if the operator reads edge values.
-    edge_order : str
-        Of the task: ``csr`` or ``edge_ids``.
-    x : array of shape (num_src, F)
-    w : dict of arrays of shape (num_edges, edge_width)
-        The same edge values in each order; only ``csr`` if the operator reads none.
-    reference, rounded_reference, rounding_scale : arrays of shape (num_dst, F)
-    threads : int
-    """
 
-    def __init__(self, folder: Path) -> None:
-        description: dict[str, Any] = json.loads((folder / _DESCRIPTION).read_text())
-        self.op = parse_op(description["op"])
-        self.feat: int = description["feat"]
-        self.edge_width: int = description["edge_width"]
-        self.dtype: str = description["dtype"]
-        self.edge_order: str = description["edge_order"]
-        self.threads: int = description["threads"]
-        edge_ids = _read(folder, "edge_ids") if self.op.uses_edge else None
-        self.graph = Graph(
-            _read(folder, "indptr"),
-            _read(folder, "indices"),
-            num_src=description["num_src"],
-            edge_ids=edge_ids,
-        )
-        self.x = _read(folder, "x")
-        self.w = {order: _read(folder, f"w_{order}") for order in EDGE_ORDERS[: 2 if self.op.uses_edge else 1]}
-        self.reference: npt.NDArray[np.float64] = np.load(folder / f"{_REFERENCE}.npy", allow_pickle=False)
-        self.rounded_reference = self.reference.astype(self.dtype)
-        self.rounding_scale = self._rounding_scale()
-
-    def _rounding_scale(self) -> npt.NDArray[np.float64]:
-        # One eps for the division of a mean; the sums are exact until they need more than the significand's bits.
-        longest_row = int(self.graph.in_degrees.max(initial=0))
-        exact = longest_row * _LARGEST_INPUT**2 * float(np.finfo(self.dtype).eps) < 2
-        return self.reference if exact else rounding_scale(self.reference, self.graph.in_degrees)
+def _load(folder: Path, name: str) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.load(folder / f"{name}.npy", allow_pickle=False)
+    return array
 
 
 def _read(folder: Path, name: str) -> npt.NDArray[Any]:

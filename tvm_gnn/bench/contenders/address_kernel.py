@@ -25,8 +25,8 @@ class AddressKernel:
     """
 
     def __init__(self, case: Case, launch: Callable[[int, int], Any]) -> None:
-        self.out = aligned_zeros((case.graph.num_dst, case.feat))
-        self._x_shape = (case.graph.num_src, case.feat)
+        self.out = aligned_zeros((case.graph.num_dst, case.width))
+        self._x_shape = (case.graph.num_src, case.width)
         self._out_address = self.out.ctypes.data
         self._launch = launch
 

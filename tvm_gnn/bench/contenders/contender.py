@@ -15,6 +15,8 @@ Group = Literal["default", "strongest"]
 
 # Products of a sparse and a dense matrix, which every library has.
 MATRIX_OPS = frozenset({"copy_u_sum", "copy_u_mean", "u_mul_e_sum", "u_mul_e_mean"})
+# The same with any reduce, which fewer have.
+REDUCED_OPS = MATRIX_OPS | {"copy_u_max", "copy_u_min", "u_mul_e_max", "u_mul_e_min"}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""DGL's g-SpMM (`dgl.ops.gspmm`), on a block graph in CSC form.
+"""DGL's operators (`dgl.ops`), on a block graph in CSC form.
 
 DGL 2.1.0 is built for an older torch: its graphbolt part cannot be loaded beside torch 2.13, but its kernels need only
 libdgl. `pip install --no-deps dgl==2.1.0` and its small dependencies
@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import SDDMM
 from ..case import Case
 from ..entrant import Kernel
-from .contender import Contender, needs
+from .contender import REDUCED_OPS, Contender, needs
 
 NEVER_NEEDED = ("dgl.graphbolt", "torchdata", "torchdata.datapipes", "torchdata.datapipes.iter")
 EMPTY_IF_ABSENT = ("pandas", "pydantic")
@@ -31,12 +32,32 @@ def _build(case: Case, threads: int) -> Kernel:
     import torch
 
     _dgl()
-    gspmm = import_module("dgl.ops").gspmm
+    ops = import_module("dgl.ops")
     torch.set_num_threads(threads)  # DGL's OpenMP loops run on the pool that torch loaded
     graph = _block(case)
-    weights = torch.from_numpy(case.w).unsqueeze(1) if case.op.uses_edge else None
-    message = "mul" if case.op.uses_edge else "copy_lhs"
-    return lambda x: gspmm(graph, message, case.op.reduce, x, weights)
+    if case.op.name == "edge_softmax":
+        return lambda logits: ops.edge_softmax(graph, logits)
+    if case.op.name == "gat":
+        slope = case.op.negative_slope  # type: ignore[attr-defined]
+
+        def gat(z: Any, score_src: Any, score_dst: Any) -> Any:
+            """The operators that `dgl.nn.GATConv` runs after its linear part."""
+            scores = ops.u_add_v(graph, score_src.unsqueeze(-1), score_dst.unsqueeze(-1))
+            weights = ops.edge_softmax(graph, torch.nn.functional.leaky_relu(scores, slope))
+            return ops.u_mul_e_sum(graph, z, weights)
+
+        return gat
+    if isinstance(case.op, SDDMM):
+        graph = graph.formats(["coo", "csc"])  # its SDDMM knows no other than COO and CSR
+        function = getattr(ops, case.op.name)
+        return lambda lhs, rhs: function(graph, lhs, rhs)
+    weights = torch.from_numpy(case.w).unsqueeze(1) if case.spmm.uses_edge else None
+    message = "mul" if case.spmm.uses_edge else "copy_lhs"
+    empty = torch.from_numpy(np.flatnonzero(case.graph.in_degrees == 0))
+    if case.spmm.reduce_op.better is None or len(empty) == 0:
+        return lambda x: ops.gspmm(graph, message, case.spmm.reduce, x, weights)
+    # Its max and min of no edge are infinite.
+    return lambda x: ops.gspmm(graph, message, case.spmm.reduce, x, weights).index_fill_(0, empty, 0)
 
 
 def _block(case: Case) -> Any:
@@ -98,4 +119,5 @@ def _describe() -> str:
     return f"dgl {metadata.version('dgl')}"
 
 
-CONTENDER = Contender("dgl", "default", _build, _missing, _describe, takes="torch")
+OPS = REDUCED_OPS | {"u_dot_v", "u_add_v", "edge_softmax", "gat"}
+CONTENDER = Contender("dgl", "default", _build, _missing, _describe, takes="torch", ops=OPS)

@@ -33,7 +33,7 @@ class _Product:
             values=matrix.data,
             sorted_cols=True,
         )
-        self._out_shape = (case.graph.num_dst, case.feat)
+        self._out_shape = (case.graph.num_dst, case.width)
 
     def __call__(self, x: Any) -> Any:
         return self._multiply(self._full(x))

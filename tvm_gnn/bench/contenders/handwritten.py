@@ -31,7 +31,7 @@ def _build(case: Case, threads: int) -> Kernel:
     function.restype = None
     parts = max(MIN_PARTS, PARTS_PER_THREAD * threads)
     bounds = np.asarray(graph.row_partition(parts), graph.indptr.dtype)
-    weights = case.w if case.op.uses_edge else None
+    weights = case.w if case.spmm.uses_edge else None
     structure = (
         ctypes.c_void_p(graph.indptr.ctypes.data),
         ctypes.c_void_p(graph.indices.ctypes.data),
@@ -39,8 +39,8 @@ def _build(case: Case, threads: int) -> Kernel:
         ctypes.c_void_p(bounds.ctypes.data),
         ctypes.c_int64(parts),
         ctypes.c_int64(graph.num_edges),
-        ctypes.c_int64(case.feat),
-        ctypes.c_int(case.op.reduce_op.divides_by_degree),
+        ctypes.c_int64(case.width),
+        ctypes.c_int(case.spmm.reduce_op.divides_by_degree),
         ctypes.c_int(threads),
     )
 

@@ -37,7 +37,7 @@ def _build(case: Case, threads: int) -> Kernel:
         return AddressKernel(case, lambda x_address, out_address: None)
     handle, arrays = _create(mkl, case)
     general = _Description(GENERAL, 0, 0)
-    feat = case.feat
+    feat = case.width
     status = mkl.mkl_sparse_set_mm_hint(handle, NOT_TRANSPOSED, general, ROW_MAJOR, feat, EXPECTED_CALLS)
     _done("mkl_sparse_set_mm_hint", status)
     _done("mkl_sparse_optimize", mkl.mkl_sparse_optimize(handle))

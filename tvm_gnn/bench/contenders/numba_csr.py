@@ -22,9 +22,9 @@ def _build(case: Case, threads: int) -> Kernel:
     graph = case.graph
     multiply = _compiled()
     bounds = np.asarray(graph.row_partition(PARTS_PER_THREAD * threads))
-    weights = case.w if case.op.uses_edge else None
-    mean = case.op.reduce_op.divides_by_degree
-    out = aligned_zeros((graph.num_dst, case.feat))
+    weights = case.w if case.spmm.uses_edge else None
+    mean = case.spmm.reduce_op.divides_by_degree
+    out = aligned_zeros((graph.num_dst, case.width))
 
     def kernel(x: Any) -> Any:
         multiply(graph.indptr, graph.indices, weights, bounds, mean, x, out)

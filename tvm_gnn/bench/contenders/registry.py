@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from ...errors import InputError
-from . import dgl_ops, graphblas_mxm, handwritten, mkl_ie, numba_csr, pyg, scipy_csr, torch_csr, torch_other
+from . import (
+    dgl_ops,
+    graphblas_mxm,
+    handwritten,
+    mkl_ie,
+    numba_csr,
+    pyg,
+    scipy_csr,
+    torch_csr,
+    torch_edges,
+    torch_other,
+)
 from .contender import Contender
 
 CONTENDERS: dict[str, Contender] = {
@@ -11,6 +22,7 @@ CONTENDERS: dict[str, Contender] = {
     for contender in (
         *torch_csr.CONTENDERS,
         *torch_other.CONTENDERS,
+        *torch_edges.CONTENDERS,
         *pyg.CONTENDERS,
         scipy_csr.CONTENDER,
         dgl_ops.CONTENDER,

@@ -50,7 +50,7 @@ def _product_out(index_dtype: IndexDtype, case: Case, threads: int) -> Kernel:
 
     torch.set_num_threads(threads)
     matrix = csr_tensor(case, case.matrix_values, index_dtype)
-    out = torch.zeros(case.graph.num_dst, case.feat)
+    out = torch.zeros(case.graph.num_dst, case.width)
     return lambda x: torch.mm(matrix, x, out=out)
 
 

@@ -8,19 +8,20 @@ import numpy as np
 
 from ..case import Case
 from ..entrant import Kernel
-from .contender import Contender, needs
+from .contender import REDUCED_OPS, Contender, needs
 from .torch_csr import csr_tensor
 from .torch_version import describe_torch
 
 
 def _reduce(case: Case, threads: int) -> Kernel:
-    """torch.sparse.mm(A, x, reduce): the native mean, and a sum that bypasses MKL."""
+    """torch.sparse.mm(A, x, reduce): the native mean, max and min, and a sum that bypasses MKL."""
     import torch
 
     torch.set_num_threads(threads)
-    values = case.w if case.op.uses_edge else np.ones(case.graph.num_edges, np.float32)
+    values = case.w if case.spmm.uses_edge else np.ones(case.graph.num_edges, np.float32)
     matrix = csr_tensor(case, values, "int64")
-    return lambda x: torch.sparse.mm(matrix, x, case.op.reduce)
+    reduce = {"max": "amax", "min": "amin"}.get(case.spmm.reduce, case.spmm.reduce)
+    return lambda x: torch.sparse.mm(matrix, x, reduce)
 
 
 def _index_add(case: Case, threads: int) -> Kernel:
@@ -31,22 +32,22 @@ def _index_add(case: Case, threads: int) -> Kernel:
     degrees = np.diff(case.graph.indptr)
     src = torch.tensor(case.graph.indices, dtype=torch.int64)
     dst = torch.tensor(np.repeat(np.arange(case.graph.num_dst), degrees), dtype=torch.int64)
-    weights = torch.from_numpy(case.w).unsqueeze(1) if case.op.uses_edge else None
+    weights = torch.from_numpy(case.w).unsqueeze(1) if case.spmm.uses_edge else None
     divisor = None
-    if case.op.reduce_op.divides_by_degree:
+    if case.spmm.reduce_op.divides_by_degree:
         divisor = torch.from_numpy(np.maximum(degrees, 1).astype(np.float32)).unsqueeze(1)
 
     def kernel(x: Any) -> Any:
         messages = x.index_select(0, src)
         if weights is not None:
             messages *= weights
-        y = x.new_zeros(case.graph.num_dst, case.feat).index_add_(0, dst, messages)
+        y = x.new_zeros(case.graph.num_dst, case.width).index_add_(0, dst, messages)
         return y if divisor is None else y.div_(divisor)
 
     return kernel
 
 
 CONTENDERS = (
-    Contender("torch_reduce", "default", _reduce, needs("torch"), describe_torch, takes="torch"),
+    Contender("torch_reduce", "default", _reduce, needs("torch"), describe_torch, takes="torch", ops=REDUCED_OPS),
     Contender("torch_index_add", "default", _index_add, needs("torch"), describe_torch, takes="torch"),
 )

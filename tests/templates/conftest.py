@@ -1,0 +1,152 @@
+"""Kernels of many problems and schedules, each run on every odd graph and compared with the float64 reference.
+
+Every library runs on every odd graph: once on one thread, and on two threads with every eighth of the launch parameters
+(parts, static and dynamic hand-out, prefetch distance) that some legal schedule gives its code, the next eighth on the
+next graph. Inputs are small numbers, whose sums are exact in any order: the first run must equal the reference rounded
+to the dtype, all others must have the same bits. Outputs lie between guard zones and inputs in read-only memory, both
+at two alignments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tvm_gnn.graph import Graph
+from tvm_gnn.ops import Problem, SpMM
+from tvm_gnn.ops.dtypes import numpy_dtype, rounded
+from tvm_gnn.ops.operand import Structure
+from tvm_gnn.runtime.kernel import BoundLibrary, KernelFrame
+from tvm_gnn.runtime.library import Library
+from tvm_gnn.templates.registry import template_of
+from tvm_gnn.templates.space import Decisions
+from tvm_gnn.testing.buffers import Guarded, at_offset
+from tvm_gnn.testing.odd_graphs import ODD_GRAPHS, variant
+from tvm_gnn.testing.schedules import launches, space_of
+from tvm_gnn.tuning.task import code_spec
+
+SMALL = (-7, -5, -3, -1, 2, 4, 6)
+# Quotients by powers of two are exact too.
+POWERS_OF_TWO = (-4, -2, -1, 0.5, 1, 2)
+# For reduces that select one value: ties among them too.
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+
+
+class Case(NamedTuple):
+    """One library: a problem and a schedule of the space of a simulated CPU."""
+
+    problem: Problem
+    target: str
+    choice: Decisions
+
+    def __repr__(self) -> str:
+        fields = " ".join(map(str, self.problem.as_dict().values()))
+        return f"{fields} {self.target} {self.choice}"
+
+
+class Data(NamedTuple):
+    """Inputs on one graph at two alignments, and the exact outputs."""
+
+    graph: Graph
+    inputs: list[list[NDArray[Any]]]
+    exact: list[NDArray[Any]]
+
+
+class Matrix:
+    """Builds and runs cases."""
+
+    Case = Case
+
+    def __init__(self, libraries: Any) -> None:
+        self._libraries = libraries
+        self._data: dict[tuple[str, Problem], Data] = {}
+
+    def mistakes(self, cases: list[Case]) -> list[str]:
+        """What is wrong, a line per library and graph."""
+        built = self._libraries.load([code_spec(case.problem, case.choice) for case in cases])
+        found = [
+            f"{case}: {wrong}"
+            for case, library in zip(cases, built, strict=True)
+            for wrong in self._mistakes_of(library, case)
+        ]
+        self._data.clear()
+        return found
+
+    def check(self, cases: list[Case]) -> None:
+        """Fail if anything is wrong."""
+        mistakes = self.mistakes(cases)
+        assert not mistakes, f"{len(mistakes)} wrong, first:\n" + "\n".join(mistakes[:5])
+
+    def data(self, problem: Problem, graph_name: str) -> Data:
+        """Seeded inputs of a problem on a graph, made once."""
+        if (graph_name, problem) not in self._data:
+            graph = variant(ODD_GRAPHS[graph_name](), problem.index_dtype, problem.edge_order)
+            rng = np.random.default_rng(problem.width)
+            special = isinstance(problem.op, SpMM) and problem.op.arg
+            inputs = []
+            for operand in problem.inputs:
+                values = SPECIAL if special else POWERS_OF_TWO if operand.rows == "edge" else SMALL
+                shape = graph.row_counts[operand.rows], operand.width
+                inputs.append(rng.choice(values, shape).astype(numpy_dtype(problem.dtype)))
+            structure = Structure(graph.indptr, graph.indices, graph.edge_ids, graph.num_src)
+            reference = problem.op.reference(problem.dims, structure, *inputs)
+            exact = [
+                each.astype(problem.index_dtype) if output.is_index else rounded(each, problem.dtype)
+                for output, each in zip(problem.outputs, reference, strict=True)
+            ]
+            aligned = [[at_offset(each, offset) for each in inputs] for offset in (0, inputs[0].itemsize)]
+            self._data[graph_name, problem] = Data(graph, aligned, exact)
+        return self._data[graph_name, problem]
+
+    def _mistakes_of(self, library: Library, case: Case) -> list[str]:
+        variants = launches(space_of(case.problem, case.target), case.choice, threads=2)
+        found = [self._mistake(library, case, graph_name, variants) for graph_name in ODD_GRAPHS]
+        return [wrong for wrong in found if wrong is not None]
+
+    def _mistake(self, library: Library, case: Case, graph_name: str, variants: list[dict[str, int]]) -> str | None:
+        """What is wrong with a library on a graph; None when every launch is right."""
+        problem = case.problem
+        known = self.data(problem, graph_name)
+        outputs = [
+            [
+                Guarded(exact.shape, problem.dtype_of(operand), aligned * exact.itemsize)
+                for operand, exact in zip(problem.outputs, known.exact, strict=True)
+            ]
+            for aligned in (0, 1)
+        ]
+        before = [array.tobytes() for pair in known.inputs for array in pair]
+        first: list[NDArray[Any]] | None = None
+        runs = [(variants[-1], 1)] + [(launch, 2) for launch in variants[list(ODD_GRAPHS).index(graph_name) % 8 :: 8]]
+        for i, (launch, threads) in enumerate(runs):
+            inputs, guarded = known.inputs[i % 2], outputs[i // 2 % 2]
+            frame = KernelFrame(BoundLibrary(library, template_of(problem).ARGUMENTS, launch), known.graph, problem)
+            for output in guarded:
+                output.reset()
+            frame.run([array.ctypes.data for array in (*inputs, *(output.array for output in guarded))], threads)
+            where = f"{graph_name}, {launch}, {threads} thread(s)"
+            if not all(output.intact() for output in guarded):
+                return f"{where}: wrote outside its output"
+            if first is None:
+                first = [output.array.copy() for output in guarded]
+                for operand, got, exact in zip(problem.outputs, first, known.exact, strict=True):
+                    same = (got == exact) | ((got != got) & (exact != exact))
+                    if not same.all():
+                        row, column = map(int, np.argwhere(~same)[0])
+                        return (
+                            f"{where}: {int((~same).sum())} elements of {operand.name} differ, first at row {row}, "
+                            f"column {column}: got {got[row, column]}, expected {exact[row, column]}"
+                        )
+            elif [each.tobytes() for each in first] != [output.array.tobytes() for output in guarded]:
+                return f"{where}: other bits than {runs[0]}"
+        if before != [array.tobytes() for pair in known.inputs for array in pair]:
+            return f"{graph_name}: wrote to an input"
+        return None
+
+
+@pytest.fixture(scope="session")
+def matrix(libraries: Any) -> Matrix:
+    """Runs cases on every odd graph: ``matrix.check([matrix.Case(problem, target, choice), …])``."""
+    return Matrix(libraries)

@@ -1,0 +1,35 @@
+"""What of a schedule shapes the code and what is passed at run time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tvm_gnn.templates.launch import code_decisions, launch_parameters
+from tvm_gnn.testing.operands import problem
+from tvm_gnn.testing.schedules import space_of
+
+SPACE = space_of(problem("copy_u_sum", 64))
+
+
+def test_what_shapes_the_code_and_what_does_not() -> None:
+    base = {**SPACE.default, "prefetch": 8}
+    code = code_decisions(base)
+    for same in ({"parts": 1, "dynamic": False}, {"prefetch": 32}):
+        assert code_decisions({**base, **same}) == code
+    for other in ({"prefetch": 0}, {"lanes": 8}, {"vectors": 1}, {"unroll": 2}, {"order": "tiles"}):
+        assert code_decisions({**base, **other}) != code
+
+
+@pytest.mark.parametrize(
+    ("changes", "threads", "expected"),
+    [
+        ({"parts": 1, "dynamic": False, "prefetch": 0}, 2, {"parts": 1, "tasks": 1, "prefetch_distance": 0}),
+        ({"parts": 16, "dynamic": False, "prefetch": 8}, 2, {"parts": 16, "tasks": 2, "prefetch_distance": 8}),
+        ({"parts": 16, "dynamic": True, "prefetch": 32}, 2, {"parts": 16, "tasks": 16, "prefetch_distance": 32}),
+        ({"parts": 2, "dynamic": False, "prefetch": 0}, 8, {"parts": 2, "tasks": 2, "prefetch_distance": 0}),
+    ],
+)
+def test_launch_parameters(changes: dict[str, Any], threads: int, expected: dict[str, int]) -> None:
+    assert launch_parameters({**SPACE.default, **changes}, threads) == expected
