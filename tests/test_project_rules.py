@@ -308,6 +308,7 @@ def test_import_is_light_and_leaves_no_file(run_python: Callable[..., str], tmp_
 
 def test_public_names() -> None:
     operators = {"edge_softmax", "gat", "gatv2", "relational", "sddmm", "spmm"}
+    operators |= {"gather", "maxk", "segment_reduce", "sort_pool"}
     assert set(tvm_gnn.__all__) == {"Graph", "TvmGnnError", "__version__", "datasets", "load", "tune", *operators}
     assert all(getattr(tvm_gnn, public) is not None for public in tvm_gnn.__all__)
     assert tvm_gnn.__version__ == tvm_gnn.version.VERSION

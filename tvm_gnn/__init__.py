@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .compile import load, tune
     from .errors import TvmGnnError
     from .graph import Graph, datasets
-    from .ops import edge_softmax, gat, gatv2, relational, sddmm, spmm
+    from .ops import edge_softmax, gat, gather, gatv2, maxk, relational, sddmm, segment_reduce, sort_pool, spmm
 
 __version__ = VERSION
 __all__ = [
@@ -20,10 +20,14 @@ __all__ = [
     "datasets",
     "edge_softmax",
     "gat",
+    "gather",
     "gatv2",
     "load",
+    "maxk",
     "relational",
     "sddmm",
+    "segment_reduce",
+    "sort_pool",
     "spmm",
     "tune",
 ]
@@ -34,10 +38,14 @@ _HOMES = {
     "datasets": "graph",
     "edge_softmax": "ops",
     "gat": "ops",
+    "gather": "ops",
     "gatv2": "ops",
     "load": "compile",
+    "maxk": "ops",
     "relational": "ops",
     "sddmm": "ops",
+    "segment_reduce": "ops",
+    "sort_pool": "ops",
     "spmm": "ops",
     "tune": "compile",
 }

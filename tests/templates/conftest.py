@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import Problem, SpMM
+from tvm_gnn.ops import MaxK, Operator, Problem, SortPool, SpMM
 from tvm_gnn.ops.dtypes import numpy_dtype, rounded
-from tvm_gnn.ops.operand import Structure
+from tvm_gnn.ops.operand import Operand, Structure
 from tvm_gnn.runtime.kernel import BoundLibrary, KernelFrame
 from tvm_gnn.runtime.library import Library
 from tvm_gnn.templates.registry import template_of
@@ -33,6 +33,22 @@ SMALL = (-7, -5, -3, -1, 2, 4, 6)
 POWERS_OF_TWO = (-4, -2, -1, 0.5, 1, 2)
 # For reduces that select one value: ties among them too.
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
+
+
+def values_of(op: Operator, operand: Operand, rows: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Values for an input; what selects among them also meets NaN, infinities and ties."""
+    shape = (rows, operand.width)
+    if operand.is_index:
+        return op.probe(operand, rows, rng)
+    if (isinstance(op, SpMM) and op.arg) or isinstance(op, SortPool):
+        return rng.choice(SPECIAL, shape)
+    if operand.rows == "edge":
+        return rng.choice(POWERS_OF_TWO, shape)
+    small = rng.choice(SMALL, shape)
+    if isinstance(op, MaxK):
+        few = rng.integers(0, 4, (rows, 1)) == 0
+        return np.where(few, rng.choice(SPECIAL, shape), small)
+    return small
 
 
 class Case(NamedTuple):
@@ -85,19 +101,17 @@ class Matrix:
         if (graph_name, problem) not in self._data:
             graph = variant(ODD_GRAPHS[graph_name](), problem.index_dtype, problem.edge_order)
             rng = np.random.default_rng(problem.width)
-            special = isinstance(problem.op, SpMM) and problem.op.arg
             inputs = []
             for operand in problem.inputs:
-                values = SPECIAL if special else POWERS_OF_TWO if operand.rows == "edge" else SMALL
-                shape = graph.row_counts[operand.rows], operand.width
-                inputs.append(rng.choice(values, shape).astype(numpy_dtype(problem.dtype)))
+                values = values_of(problem.op, operand, graph.row_counts[operand.rows], rng)
+                inputs.append(values.astype(numpy_dtype(problem.dtype_of(operand))))
             structure = Structure(graph.indptr, graph.indices, graph.edge_ids, graph.num_src)
             reference = problem.op.reference(problem.dims, structure, *inputs)
             exact = [
-                each.astype(problem.index_dtype) if output.is_index else rounded(each, problem.dtype)
+                each.astype(problem.dtype_of(output)) if output.is_index else rounded(each, problem.dtype)
                 for output, each in zip(problem.outputs, reference, strict=True)
             ]
-            aligned = [[at_offset(each, offset) for each in inputs] for offset in (0, inputs[0].itemsize)]
+            aligned = [[at_offset(each, odd * each.itemsize) for each in inputs] for odd in (0, 1)]
             self._data[graph_name, problem] = Data(graph, aligned, exact)
         return self._data[graph_name, problem]
 

@@ -1,8 +1,9 @@
 """Graphs: construction and validation, statistics, signatures, datasets."""
 
 from . import datasets
+from .batch import Batch
 from .graph import Graph
 from .signature import Signature
 from .stats import GraphStats
 
-__all__ = ["Graph", "GraphStats", "Signature", "datasets"]
+__all__ = ["Batch", "Graph", "GraphStats", "Signature", "datasets"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from .validate import (
     inferred_count,
     integer_array,
 )
+
+if TYPE_CHECKING:
+    from .batch import Batch
 
 _MOST_PARTS = 1 << 24
 
@@ -209,6 +213,48 @@ class Graph:
         dtype = index_dtype_for(sources.size, columns, starts.size - 1)
         rows, cols, edge_ids = csr_from_rows(starts, sources, dtype)
         return cls(rows, cols, num_src=columns, edge_ids=edge_ids)
+
+    @classmethod
+    def from_segments(cls, offsets: Any) -> Graph:
+        """Rows in consecutive segments, as a graph that operators on segments take: row r is edge r and source r.
+
+        Parameters
+        ----------
+        offsets : (S + 1,) integers
+            Segment s, a destination, holds the rows ``offsets[s]`` up to ``offsets[s + 1]``.
+
+        Raises
+        ------
+        GraphError
+            `offsets` empty, not starting at 0, or falling.
+        InputTypeError
+            Offsets that are not integers.
+
+        Examples
+        --------
+        >>> Graph.from_segments([0, 2, 2, 5])
+        Graph(num_dst=3, num_src=5, num_edges=5, int32, order=CSR)
+        """
+        starts = integer_array(offsets, "offsets")
+        if starts.size == 0:
+            raise GraphError("offsets: must have one entry more than segments (got length 0). Without segments: [0].")
+        check_indptr(starts, int(starts[-1]), "offsets")
+        num_rows = check_count(starts[-1], f"offsets[{starts.size - 1}]")
+        dtype = index_dtype_for(num_rows, starts.size - 1)
+        return cls(starts.astype(dtype), np.arange(num_rows, dtype=dtype), num_src=num_rows)
+
+    @staticmethod
+    def batch(graphs: Iterable[Graph]) -> Batch:
+        """Graphs as one block-diagonal graph; see `Batch`. Cost: one pass over their edges.
+
+        Raises
+        ------
+        InputTypeError
+            Something else than graphs.
+        """
+        from .batch import batch_of
+
+        return batch_of(graphs)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> Graph:

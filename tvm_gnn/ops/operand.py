@@ -47,9 +47,12 @@ class Operand:
     shape : tuple of int
         Of one row.
     is_index : bool
-        Whether it holds positions, in the graph's index dtype, instead of values.
+        Whether it holds positions instead of values, in the graph's index dtype unless `below` is given.
     holds_edges : bool
         Whether those are edges, in the order in which rows of edges come, -1 for none.
+    below : int, optional
+        Of positions whose range the graph has no part in: what each is less than, at most 65536. They are as narrow as
+        it allows.
     like : str, optional
         Of an output: the input whose form (trailing ones left out or added) it takes.
     """
@@ -59,6 +62,7 @@ class Operand:
     shape: RowShape
     is_index: bool = False
     holds_edges: bool = False
+    below: int | None = None
     like: str | None = None
 
     @property
@@ -70,3 +74,10 @@ class Operand:
     def of_nothing(self) -> int:
         """What an output holds where there is nothing to compute it from."""
         return -1 if self.holds_edges else 0
+
+    @property
+    def own_dtype(self) -> str | None:
+        """The dtype, where it is the same for every graph and whatever the dtype of values."""
+        if self.below is None:
+            return None
+        return "uint8" if self.below <= 1 << 8 else "uint16"

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from .dims import RowShape
-from .dtypes import DTYPES
+from .dims import RowShape, width
+from .dtypes import DTYPES, itemsize_of
 from .operand import Dims, Operand, Structure
 
 Float64 = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ class Operator(ABC):
 
     # By which its template is found.
     primitive: ClassVar[str]
-    # Of values that its template computes.
+    # Of values, that it is computed for.
     dtypes: ClassVar[tuple[str, ...]] = DTYPES
 
     @property
@@ -76,11 +76,15 @@ class Operator(ABC):
         `rows` counts the rows of each kind of `Operand.rows`.
         """
         structure = (rows["dst"] + 1 + rows["edge"]) * index_bytes
-        values = sum(
-            rows[operand.rows] * operand.width * (index_bytes if operand.is_index else itemsize)
-            for operand in (*self.inputs(dims), *self.outputs(dims))
-        )
+        values = 0
+        for operand in (*self.inputs(dims), *self.outputs(dims)):
+            size = itemsize_of(operand.own_dtype) if operand.own_dtype else None
+            values += rows[operand.rows] * operand.width * (size or (index_bytes if operand.is_index else itemsize))
         return structure + values
+
+    def is_empty(self, dims: Dims, rows: dict[str, int]) -> bool:
+        """Whether no output element is computed from anything; `rows` counts those of each kind of `Operand.rows`."""
+        return rows["edge"] == 0 or rows["dst"] == 0 or width(dims.feat) == 0
 
     @property
     def uses_edges(self) -> bool:

@@ -86,7 +86,7 @@ class Problem:
 
     def dtype_of(self, operand: Operand) -> str:
         """Dtype of one operand's array."""
-        return self.index_dtype if operand.is_index else self.dtype
+        return operand.own_dtype or (self.index_dtype if operand.is_index else self.dtype)
 
     @cached_property
     def text(self) -> str:

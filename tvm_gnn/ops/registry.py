@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from ..errors import InputError, InputTypeError
 from .attention import GAT, GATv2
+from .maxk import MAXK_OPS
 from .operator import Operator
 from .options import with_options
 from .relational import RELATIONAL_OPS
 from .sddmm import SDDMM_OPS
 from .softmax import EdgeSoftmax
+from .sort_pool import SortPool
 from .spmm import SPMM_OPS
 
 OPS: dict[str, Operator] = {
     **SPMM_OPS,
     **SDDMM_OPS,
+    **{op.name: op for op in (EdgeSoftmax(), GAT(), GATv2(), SortPool())},
+    **MAXK_OPS,
     **RELATIONAL_OPS,
-    **{op.name: op for op in (EdgeSoftmax(), GAT(), GATv2())},
 }
 
 
@@ -28,6 +31,8 @@ def parse_op(op: str | Operator) -> Operator:
     'mean'
     >>> parse_op("copy_u_max(arg=True)").arg
     True
+    >>> parse_op("maxk_copy_u_sum(k=8)").k
+    8
 
     Raises
     ------

@@ -87,6 +87,37 @@ def exponential(x: Any, dtype: str) -> Any:
     return tirx.Let(clamped, tirx.Select(x < constant(form.lowest), constant(form.lowest), x), value)
 
 
+# The dtype of integers as wide.
+BITS = {"float32": "int32", "float64": "int64"}
+
+
+def place_among_floats(value: Any, dtype: str) -> Any:
+    """An integer as wide, in the order of the floats and the same for both zeros; that of NaN is at either end."""
+    from tvm import tirx
+    from tvm.script import tirx as T
+
+    kind = BITS[dtype]
+    place = _sign_flipped(T.reinterpret(kind, value), kind)
+    return tirx.Select(place == tirx.const(0, kind), tirx.const(-1, kind), place)
+
+
+def float_at(place: Any, dtype: str) -> Any:
+    """The float in that place; the inverse of `place_among_floats`."""
+    from tvm.script import tirx as T
+
+    return T.reinterpret(dtype, _sign_flipped(place, BITS[dtype]))
+
+
+def _sign_flipped(bits: Any, kind: str) -> Any:
+    """Of negative numbers all bits but the sign inverted."""
+    from tvm import tirx
+    from tvm.script import tirx as T
+
+    shift = int(kind.removeprefix("int")) - 1
+    sign = T.shift_right(bits, tirx.const(shift, kind))
+    return T.bitwise_xor(bits, T.bitwise_and(sign, tirx.const((1 << shift) - 1, kind)))
+
+
 def larger(a: Any, b: Any) -> Any:
     """The larger of two numbers; which of them where one is NaN is open.
 

@@ -7,7 +7,17 @@ from typing import Any, Protocol
 
 from ..ops import Problem
 from ..toolchain.target import CpuTarget
-from . import edge_softmax_csr, gat_csr, gatv2_csr, relational_csr, sddmm_csr, spmm_csr
+from . import (
+    edge_softmax_csr,
+    gat_csr,
+    gatv2_csr,
+    maxk_backward_csr,
+    maxk_csr,
+    relational_csr,
+    sddmm_csr,
+    sort_pool_csr,
+    spmm_csr,
+)
 from .space import Space, Value
 
 
@@ -49,6 +59,9 @@ TEMPLATES: dict[str, Template] = {
     "gat": gat_csr,
     "relational": relational_csr,
     "gatv2": gatv2_csr,
+    "maxk": maxk_csr,
+    "maxk_backward": maxk_backward_csr,
+    "sort_pool": sort_pool_csr,
 }
 
 

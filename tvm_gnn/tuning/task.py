@@ -74,7 +74,7 @@ class Task:
     @property
     def is_empty(self) -> bool:
         """Whether every output element is an empty sum, so that there is nothing to build."""
-        return self.graph.num_edges == 0 or self.graph.num_dst == 0 or self.problem.width == 0
+        return self.op.is_empty(self.problem.dims, self.graph.row_counts)
 
     def other_edge_order(self) -> Task | None:
         """The task whose kernels find the same rows of edges in the other order; None when there are none."""

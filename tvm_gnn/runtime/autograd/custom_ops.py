@@ -18,7 +18,12 @@ from torch import Tensor
 from ...errors import InputError
 from ...ops import Problem
 from ...ops.operand import Operand
-from . import attention_gradients, product_gradients, relational_gradients  # noqa: F401  they register their rules
+from . import (  # noqa: F401  they register their rules
+    attention_gradients,
+    product_gradients,
+    relational_gradients,
+    selection_gradients,
+)
 from .rules import RULES, gradients
 
 if TYPE_CHECKING:
