@@ -352,3 +352,9 @@ def test_scripts_can_be_run() -> None:
         path = ROOT / "scripts" / script
         if path.exists():
             assert os.access(path, os.X_OK), f"{path} must be executable"
+
+
+def test_the_readme_shows_what_is_supported() -> None:
+    from tvm_gnn.testing.support import support_table
+
+    assert "\n".join(support_table()) in (ROOT / "README.md").read_text()
