@@ -90,7 +90,7 @@ class SortPool(Operator):
             taken = ids[largest_first(x[ids, -1])[: self.k]]
             y[segment, : len(taken)] = x[taken]
             rows[segment, : len(taken)] = taken
-        return y.reshape(num_segments, self.k * y.shape[-1]), rows
+        return y.reshape(num_segments, self.k * dims.feat[0]), rows
 
     def error_scale(self, dims: Dims, graph: Structure, *inputs: npt.NDArray[Any]) -> tuple[Float64, ...]:
         """See `Operator`; rows are copied as they are."""

@@ -98,6 +98,11 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     lines = -(-F // line)
     each_line = T.unroll if min(k, lines) <= _MOST_UNROLLED else T.serial
 
+    def column(columns: Any, row: Any, n: Any) -> Any:  # a caller's wrong column must not lead outside the features
+        found = T.Cast("int32", columns[row, n])
+        covers_all = 1 << (8 * column_size)
+        return found if covers_all == F else T.min(found, F - 1)
+
     def product(value: Any, weight: Any) -> Any:
         return value * weight if op.uses_edges else value
 
@@ -107,7 +112,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         return w[T.Cast("int64", edge_ids[p]) if problem.edge_order == "edge_ids" else p, 0]
 
     def line_start(columns: Any, row: Any, p: Any) -> Any:  # of few kept features their own lines, else all
-        return T.min(p * line, F - 1) if lines <= k else T.Cast("int32", columns[row, p])
+        return T.min(p * line, F - 1) if lines <= k else column(columns, row, p)
 
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def maxk_backward(
@@ -177,11 +182,11 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                         for c in T.serial(k // unroll):
                             for u in T.unroll(unroll):
                                 out[row, c * unroll + u] = out[row, c * unroll + u] + product(
-                                    gy[source, T.Cast("int32", columns[row, c * unroll + u])], weight
+                                    gy[source, column(columns, row, c * unroll + u)], weight
                                 )
                         for u in T.unroll(k % unroll):
                             out[row, k - k % unroll + u] = out[row, k - k % unroll + u] + product(
-                                gy[source, T.Cast("int32", columns[row, k - k % unroll + u])], weight
+                                gy[source, column(columns, row, k - k % unroll + u)], weight
                             )
 
     return maxk_backward

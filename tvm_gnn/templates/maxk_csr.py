@@ -191,10 +191,15 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                 largest = T.sblock_alloc_buffer((lanes,), dtype, scope="global")
                 count = T.sblock_alloc_buffer((lanes,), "int32", scope="global")
                 places = T.sblock_alloc_buffer((2,), bits_dtype, scope="global")
+                # How many columns are kept, and how many equal to the bound are still to be kept. Both are in use from
+                # the start and alone in a buffer: what takes over a vector's memory, or has a neighbour, LLVM keeps in
+                # a vector register.
+                chosen = T.sblock_alloc_buffer((1,), "int32", scope="global")
                 equals = T.sblock_alloc_buffer((1,), "int32", scope="global")
-                at = T.sblock_alloc_buffer((2,), "int32", scope="global")
                 first: T.let[T.int64] = num_src * vs // (num_bounds - 1)
                 for r in T.serial(num_src * (vs + 1) // (num_bounds - 1) - first):
+                    chosen[0] = 0
+                    equals[0] = 0
                     for g in T.unroll(kept + 1):
                         for lane in T.vectorized(lanes):
                             maxima[g, lane] = T.Cast(dtype, -math.inf)
@@ -225,7 +230,6 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                     fold_larger(largest)
                     places[0] = place_among_floats(least[0], dtype) - T.Cast(bits_dtype, 1)
                     places[1] = place_among_floats(largest[0], dtype)
-                    equals[0] = 0
                     while places[0] < places[1]:
                         bound: T.let[getattr(T, dtype)] = float_at(middle(places[0], places[1]), dtype)
                         for lane in T.vectorized(lanes):
@@ -249,15 +253,13 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                         places[1] = T.Select(passing <= k, place, high)
                         places[0] = T.Select(T.Or(passing >= k, place == high), place, places[0])
                     limit: T.let[getattr(T, dtype)] = float_at(places[1], dtype)
-                    at[0] = 0
-                    at[1] = 0
-                    while at[1] < k:
-                        columns[first + r, at[1]] = T.Cast(column_dtype, at[0])
-                        equal: T.let[T.int32] = T.Cast("int32", x[first + r, at[0]] == limit)
-                        taken: T.let[T.int32] = T.Cast("int32", equals[0] > 0) * equal
-                        at[1] = at[1] + 1 - T.Cast("int32", stays(x[first + r, at[0]], limit)) + taken
-                        equals[0] = equals[0] - equal
-                        at[0] = at[0] + 1
+                    for c in T.serial(F):
+                        if chosen[0] < k:
+                            columns[first + r, chosen[0]] = T.Cast(column_dtype, c)
+                            equal: T.let[T.int32] = T.Cast("int32", x[first + r, c] == limit)
+                            taken: T.let[T.int32] = T.Cast("int32", equals[0] > 0) * equal
+                            equals[0] = equals[0] - equal
+                            chosen[0] = chosen[0] + 1 - T.Cast("int32", stays(x[first + r, c], limit)) + taken
                     for j in T.serial(k):
                         values[first + r, j] = x[first + r, T.Cast("int32", columns[first + r, j])]
         for part in T.parallel(num_bounds - 1):
