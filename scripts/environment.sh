@@ -54,3 +54,10 @@ install_cpu_torch() {
     "$venv/bin/python" -c "import torch" 2>/dev/null ||
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "torch==2.13.0+cpu" 2>/dev/null
 }
+
+# DGL's last CPU wheel pins old packages that its kernels do not need.
+install_dgl() {
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps dgl==2.1.0 &&
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+            requests tqdm networkx pyyaml pydantic pandas 2>/dev/null
+}

@@ -35,6 +35,8 @@ def _build(case: Case, threads: int) -> Kernel:
     ops = import_module("dgl.ops")
     torch.set_num_threads(threads)  # DGL's OpenMP loops run on the pool that torch loaded
     graph = _block(case)
+    if case.op.primitive in ("sddmm", "gat"):
+        graph = graph.formats(["coo", "csc"])  # its SDDMM knows no other than COO and CSR
     if case.op.name == "edge_softmax":
         return lambda logits: ops.edge_softmax(graph, logits)
     if case.op.name == "gat":
@@ -48,7 +50,6 @@ def _build(case: Case, threads: int) -> Kernel:
 
         return gat
     if isinstance(case.op, SDDMM):
-        graph = graph.formats(["coo", "csc"])  # its SDDMM knows no other than COO and CSR
         function = getattr(ops, case.op.name)
         return lambda lhs, rhs: function(graph, lhs, rhs)
     weights = torch.from_numpy(case.w).unsqueeze(1) if case.spmm.uses_edge else None
