@@ -114,11 +114,11 @@ def make_kernel(libraries: Libraries) -> MakeKernel:
 
 @pytest.fixture(scope="session")
 def sampled_schedules() -> Callable[..., list[Decisions]]:
-    """Seeded draws from a width's space, the default first: ``sampled_schedules(feat, count, target="avx512")``."""
+    """Seeded draws from a space, the default first: ``sampled_schedules(feat, count, target="avx512", op=…)``."""
 
-    def draw(feat: int, count: int, target: str = "avx512") -> list[Decisions]:
-        space = space_of(problem("copy_u_sum", feat), target)
-        rng = random.Random(feat)
+    def draw(feat: Any, count: int, target: str = "avx512", op: str = "copy_u_sum") -> list[Decisions]:
+        space = space_of(problem(op, feat), target)
+        rng = random.Random(str(feat))
         return [space.default, *(space.sample(rng) for _ in range(count - 1))]
 
     return draw

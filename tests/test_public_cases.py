@@ -41,10 +41,10 @@ pytestmark = [
 def kernels(make_kernel: Any, sampled_schedules: Any) -> Callable[..., Iterator[Any]]:
     """Kernels for one question: what `tvm_gnn.load` gives, then those of several schedules."""
 
-    def each(graph: Graph, op: str, feat: int, schedules: int = 4) -> Iterator[Any]:
+    def each(graph: Graph, op: str, feat: Any, schedules: int = 4) -> Iterator[Any]:
         yield tvm_gnn.load(graph, op, feat)
         if graph.num_edges and graph.num_dst and feat:
-            for choice in sampled_schedules(feat, schedules):
+            for choice in sampled_schedules(feat, schedules, op="copy_u_sum" if op in SPMM_OPS else op):
                 yield make_kernel(graph, op, feat, choice)
 
     return each
@@ -150,9 +150,45 @@ def _(make_kernel: Any, libraries: Any) -> None:
 def _(kernels: Any, expect: Any) -> None:
     graph = Graph.from_coo([1] * 7, [0] * 7, num_src=2, num_dst=2)
     x, w = floats([[5], [2]]), np.arange(1, 8, dtype=np.float32)
-    for op, value in zip(("u_mul_e_sum", "u_mul_e_mean", "u_mul_e_max"), expect, strict=True):
+    *values, uniform = expect
+    for op, value in zip(("u_mul_e_sum", "u_mul_e_mean", "u_mul_e_max"), values, strict=True):
         for kernel in kernels(graph, op, 1):
             assert kernel(x, w).tolist() == [[value], [0]]
+    for kernel in kernels(graph, "edge_softmax", 1):
+        np.testing.assert_allclose(kernel(np.full(7, 3, np.float32)), np.full(7, uniform), rtol=1e-6)
+
+
+@check("edge_softmax")
+def _(kernels: Any, expect: Any) -> None:
+    for kernel in kernels(G4, "edge_softmax", 1):
+        np.testing.assert_allclose(kernel(np.log(floats([1, 3, 7, 2, 6]))), expect, rtol=1e-6)
+
+
+@check("softmax_stable")
+def _(kernels: Any, expect: Any) -> None:
+    rows = [[1000, 1000, 999], [60000, 60000], [0, -np.inf], [-np.inf] * 3]
+    for logits, weights in zip(rows, [*expect[:3], [0] * 3], strict=True):
+        graph = Graph.from_coo(np.arange(len(logits)), np.zeros(len(logits), int), num_dst=1)
+        for kernel in kernels(graph, "edge_softmax", 1):
+            np.testing.assert_allclose(kernel(floats(logits)), weights, atol=1e-5)
+        half = tvm_gnn.load(graph, "edge_softmax", 1, dtype="float16")(np.array(logits, np.float16))
+        np.testing.assert_allclose(half, weights, atol=2**-11)
+
+
+@check("gat")
+def _(kernels: Any, expect: Any) -> None:
+    z = floats([[1, -1], [2, 0], [3, 1], [4, 2]])[:, :, None]
+    score_src, score_dst = floats([[0, 1], [1, 0], [2, -1], [3, -2]]), floats([[0, 0], [1, -1], [0, 0], [-1, 2]])
+    for kernel in kernels(G4, "gat", (2, 1)):
+        np.testing.assert_allclose(kernel(z, score_src, score_dst)[:, :, 0], expect, atol=1e-5)
+
+
+@check("sddmm_rect")
+def _(kernels: Any, expect: Any) -> None:
+    graph = Graph.from_coo([2, 0, 1, 0], [1, 0, 0, 1], num_src=3, num_dst=2)
+    u, v = floats([[1, 0, 2], [0, 3, 0], [1, 1, 1]]), floats([[1, 2, 3], [-1, 0, 1]])
+    for kernel in kernels(graph, "u_dot_v", 3):
+        np.testing.assert_array_equal(kernel(u, v), expect)
 
 
 @check("self_loops")
@@ -191,6 +227,13 @@ def _(kernels: Any) -> None:
             for kernel in kernels(graph, op, 5):
                 y = kernel(*given)
                 assert (y.shape, y.dtype, y.any()) == ((num_dst, 5), np.float32, False)
+        ones = [np.ones((rows, *shape), np.float32) for rows in (num_src, num_dst) for shape in ((2, 5), (2,))]
+        for kernel in kernels(graph, "gat", (2, 5)):
+            y = kernel(ones[0], ones[1], ones[3])
+            assert (y.shape, y.dtype, y.any()) == ((num_dst, 2, 5), np.float32, False)
+        for kernel in kernels(graph, "edge_softmax", 2):
+            weights = kernel(np.ones((0, 2), np.float32))
+            assert (weights.shape, weights.dtype) == ((0, 2), np.float32)
 
 
 @check("requires_grad")

@@ -1,10 +1,9 @@
 """Kernels of many problems and schedules, each run on every odd graph and compared with the float64 reference.
 
-Every library runs on every odd graph: once on one thread, and on two threads with every eighth of the launch parameters
-(parts, static and dynamic hand-out, prefetch distance) that some legal schedule gives its code, the next eighth on the
-next graph. Inputs are small numbers, whose sums are exact in any order: the first run must equal the reference rounded
-to the dtype, all others must have the same bits. Outputs lie between guard zones and inputs in read-only memory, both
-at two alignments.
+Every library runs on every odd graph, with the launches of `tvm_gnn.testing.cases.runs`. Where sums are exact in any
+order inputs are small numbers, and the first run must equal the reference rounded to the dtype; what goes through an
+exponential has normal inputs and must lie within the tolerance. All other runs must have the bits of the first. Outputs
+lie between guard zones and inputs in read-only memory, both at two alignments.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ import pytest
 from numpy.typing import NDArray
 
 from tvm_gnn.graph import Graph
-from tvm_gnn.ops import MaxK, Operator, Problem, SortPool, SpMM
-from tvm_gnn.ops.dtypes import numpy_dtype, rounded
+from tvm_gnn.ops import EdgeSoftmax, MaxK, Operator, Problem, SortPool, SpMM
+from tvm_gnn.ops.attention import Attention
+from tvm_gnn.ops.dtypes import itemsize_of, numpy_dtype, rounded
 from tvm_gnn.ops.operand import Operand, Structure
+from tvm_gnn.ops.tolerance import first_mismatch
 from tvm_gnn.runtime.kernel import BoundLibrary, KernelFrame
 from tvm_gnn.runtime.library import Library
 from tvm_gnn.templates.registry import template_of
-from tvm_gnn.templates.space import Decisions
 from tvm_gnn.testing.buffers import Guarded, at_offset
+from tvm_gnn.testing.cases import Case, Run, runs
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS, variant
-from tvm_gnn.testing.schedules import launches, space_of
 from tvm_gnn.tuning.task import code_spec
 
 SMALL = (-7, -5, -3, -1, 2, 4, 6)
@@ -40,6 +40,8 @@ def values_of(op: Operator, operand: Operand, rows: int, rng: np.random.Generato
     shape = (rows, operand.width)
     if operand.is_index:
         return op.probe(operand, rows, rng)
+    if isinstance(op, EdgeSoftmax | Attention):
+        return 2 * rng.standard_normal(shape)
     if (isinstance(op, SpMM) and op.arg) or isinstance(op, SortPool):
         return rng.choice(SPECIAL, shape)
     if operand.rows == "edge":
@@ -51,24 +53,13 @@ def values_of(op: Operator, operand: Operand, rows: int, rng: np.random.Generato
     return small
 
 
-class Case(NamedTuple):
-    """One library: a problem and a schedule of the space of a simulated CPU."""
-
-    problem: Problem
-    target: str
-    choice: Decisions
-
-    def __repr__(self) -> str:
-        fields = " ".join(map(str, self.problem.as_dict().values()))
-        return f"{fields} {self.target} {self.choice}"
-
-
 class Data(NamedTuple):
-    """Inputs on one graph at two alignments, and the exact outputs."""
+    """Inputs on one graph at two alignments, the reference's outputs and, unless they are exact, the error to allow."""
 
     graph: Graph
     inputs: list[list[NDArray[Any]]]
     exact: list[NDArray[Any]]
+    scales: list[NDArray[Any] | None]
 
 
 class Matrix:
@@ -107,34 +98,36 @@ class Matrix:
                 inputs.append(values.astype(numpy_dtype(problem.dtype_of(operand))))
             structure = Structure(graph.indptr, graph.indices, graph.edge_ids, graph.num_src)
             reference = problem.op.reference(problem.dims, structure, *inputs)
-            exact = [
-                each.astype(problem.dtype_of(output)) if output.is_index else rounded(each, problem.dtype)
-                for output, each in zip(problem.outputs, reference, strict=True)
-            ]
+            exact, scales = list(reference), [None] * len(reference)
+            if isinstance(problem.op, EdgeSoftmax | Attention):
+                scales = list(problem.op.error_scale(problem.dims, structure, *inputs))
+            else:
+                exact = [
+                    each.astype(problem.dtype_of(output)) if output.is_index else rounded(each, problem.dtype)
+                    for output, each in zip(problem.outputs, reference, strict=True)
+                ]
             aligned = [[at_offset(each, odd * each.itemsize) for each in inputs] for odd in (0, 1)]
-            self._data[graph_name, problem] = Data(graph, aligned, exact)
+            self._data[graph_name, problem] = Data(graph, aligned, exact, scales)
         return self._data[graph_name, problem]
 
     def _mistakes_of(self, library: Library, case: Case) -> list[str]:
-        variants = launches(space_of(case.problem, case.target), case.choice, threads=2)
-        found = [self._mistake(library, case, graph_name, variants) for graph_name in ODD_GRAPHS]
+        found = [self._mistake(library, case, graph_name, each) for graph_name, each in runs(case).items()]
         return [wrong for wrong in found if wrong is not None]
 
-    def _mistake(self, library: Library, case: Case, graph_name: str, variants: list[dict[str, int]]) -> str | None:
+    def _mistake(self, library: Library, case: Case, graph_name: str, each_run: list[Run]) -> str | None:
         """What is wrong with a library on a graph; None when every launch is right."""
         problem = case.problem
         known = self.data(problem, graph_name)
         outputs = [
             [
-                Guarded(exact.shape, problem.dtype_of(operand), aligned * exact.itemsize)
+                Guarded(exact.shape, problem.dtype_of(operand), aligned * itemsize_of(problem.dtype_of(operand)))
                 for operand, exact in zip(problem.outputs, known.exact, strict=True)
             ]
             for aligned in (0, 1)
         ]
         before = [array.tobytes() for pair in known.inputs for array in pair]
         first: list[NDArray[Any]] | None = None
-        runs = [(variants[-1], 1)] + [(launch, 2) for launch in variants[list(ODD_GRAPHS).index(graph_name) % 8 :: 8]]
-        for i, (launch, threads) in enumerate(runs):
+        for i, (launch, threads) in enumerate(each_run):
             inputs, guarded = known.inputs[i % 2], outputs[i // 2 % 2]
             frame = KernelFrame(BoundLibrary(library, template_of(problem).ARGUMENTS, launch), known.graph, problem)
             for output in guarded:
@@ -145,19 +138,26 @@ class Matrix:
                 return f"{where}: wrote outside its output"
             if first is None:
                 first = [output.array.copy() for output in guarded]
-                for operand, got, exact in zip(problem.outputs, first, known.exact, strict=True):
-                    same = (got == exact) | ((got != got) & (exact != exact))
-                    if not same.all():
-                        row, column = map(int, np.argwhere(~same)[0])
-                        return (
-                            f"{where}: {int((~same).sum())} elements of {operand.name} differ, first at row {row}, "
-                            f"column {column}: got {got[row, column]}, expected {exact[row, column]}"
-                        )
+                for operand, got, exact, scale in zip(problem.outputs, first, known.exact, known.scales, strict=True):
+                    wrong = _difference(got, exact, scale, problem.dtype_of(operand))
+                    if wrong is not None:
+                        return f"{where}: {operand.name}: {wrong}"
             elif [each.tobytes() for each in first] != [output.array.tobytes() for output in guarded]:
-                return f"{where}: other bits than {runs[0]}"
+                return f"{where}: other bits than {each_run[0]}"
         if before != [array.tobytes() for pair in known.inputs for array in pair]:
             return f"{graph_name}: wrote to an input"
         return None
+
+
+def _difference(got: NDArray[Any], want: NDArray[Any], scale: NDArray[Any] | None, dtype: str) -> str | None:
+    if scale is not None:
+        return first_mismatch(got, want, scale, dtype)
+    same = (got == want) | ((got != got) & (want != want))
+    if same.all():
+        return None
+    row, column = map(int, np.argwhere(~same)[0])
+    place = f"first at row {row}, column {column}"
+    return f"{int((~same).sum())} elements differ, {place}: got {got[row, column]}, expected {want[row, column]}"
 
 
 @pytest.fixture(scope="session")

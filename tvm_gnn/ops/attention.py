@@ -46,7 +46,6 @@ class Attention(Operator):
 
     negative_slope: float = 0.2
     attention: bool = False
-    dtypes: ClassVar[tuple[str, ...]] = ("float32", "float64")
     base_name: ClassVar[str]
 
     def __post_init__(self) -> None:

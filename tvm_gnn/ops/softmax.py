@@ -30,7 +30,6 @@ class EdgeSoftmax(Operator):
     """
 
     primitive: ClassVar[str] = "edge_softmax"
-    dtypes: ClassVar[tuple[str, ...]] = ("float32", "float64")
 
     @property
     def name(self) -> str:

@@ -2,6 +2,9 @@
 
 LLVM makes one instruction of a float16 vector (F16C, AVX-512 and ARM have it) and two shifts of a bfloat16 vector; what
 is stored is rounded to nearest even.
+
+What is loaded goes into a buffer before an `expressions.exponential`: in what a Let binds, TVM takes the bits of a
+bfloat16 for an integer.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A part is a run of destination rows, a cell is one row by a group of heads. A cell walks its edges three times, for the
 largest logit, for exponentials and their sum, and to divide by that; after the first walk they are in the nearest
 cache. Edges are taken `chunk` at a time, so that vectors are full however few heads there are: chunk × heads numbers
-lie side by side, in vectors that span edges and heads alike. What a full chunk leaves over is done edge by edge.
+lie side by side, in vectors that span edges and heads alike. What a full chunk leaves over is done edge by edge. The
+exponentials wait in the output for their division; a half type would round them there, and has them computed again.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ import numpy as np
 from ..ops import Problem
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
+from .conversion import converted
 from .expressions import exponential, folding, larger
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
 from .space import Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = (*("indptr", "indices", "edge_ids", "logits", "weights", "parts", "prefetch_distance"),)
-SOURCES: tuple[str, ...] = ("templates/edge_softmax_csr.py", "templates/expressions.py")
+SOURCES: tuple[str, ...] = (
+    "templates/edge_softmax_csr.py",
+    "templates/expressions.py",
+    "templates/conversion.py",
+    "ops/dtypes.py",
+)
 
 # Heads of a cell: a group of more is split. Exponentials of one edge then fill a vector already.
 _MOST_HEADS = 16
@@ -37,7 +44,7 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     Decisions: ``chunk`` of edges taken together, and those of `launch.part_decisions`.
     """
     heads = min(problem.width, _MOST_HEADS)
-    lanes = max(1, target.vector_bytes // problem.itemsize)
+    lanes = max(1, target.vector_bytes // problem.arithmetic_itemsize)
     smallest = _ceil_power_of_two(-(-lanes // heads))
     chunks = tuple(smallest * factor for factor in (1, 2, 4) if factor <= _MOST_VECTORS)
 
@@ -99,15 +106,17 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     from tvm.script import tirx as T
 
     H, dtype, index_dtype = problem.width, problem.dtype, problem.index_dtype
+    arithmetic = problem.arithmetic_dtype
+    kept = dtype == arithmetic  # exponentials, in the output
     by_ids = problem.edge_order == "edge_ids"
     group, chunk = min(H, _MOST_HEADS), int(code["chunk"])
     groups = -(-H // group)
     numbers = chunk * group
     itemsize = problem.itemsize
     index_size = np.dtype(index_dtype).itemsize
-    lowest = tirx.const(float(np.finfo(dtype).min), dtype)
+    lowest = tirx.const(float(np.finfo(arithmetic).min), arithmetic)
     # Full vectors; those of one chunk follow each other.
-    lanes = math.gcd(numbers, 64 // itemsize)
+    lanes = math.gcd(numbers, 64 // problem.arithmetic_itemsize)
     vectors = numbers // lanes
     fold_tops, fold_sums = folding(larger, numbers, group), folding(operator.add, numbers, group)
 
@@ -119,6 +128,29 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
 
     def place(edge_ids: Any, first: Any, g: Any, n: Any) -> Any:  # of a chunk's n-th number
         return edge(edge_ids, first + n // group), head(g) + n % group
+
+    def loaded(logits: Any, at: Any) -> Any:
+        return converted(logits[at], dtype, arithmetic)
+
+    def stored(value: Any) -> Any:
+        return converted(value, arithmetic, dtype)
+
+    # What is loaded goes through a buffer (see `conversion`).
+    @T.macro
+    def powers_of_chunk(edge_ids, logits, first, g, shift, below, powers):
+        for v in T.unroll(vectors):
+            for n in T.vectorized(lanes):
+                below[v * lanes + n] = loaded(logits, place(edge_ids, first, g, v * lanes + n)) - shift[v * lanes + n]
+        for v in T.unroll(vectors):
+            for n in T.vectorized(lanes):
+                powers[v * lanes + n] = exponential(below[v * lanes + n], arithmetic)
+
+    @T.macro
+    def powers_of_edge(edge_ids, logits, p, g, shift, below, power):
+        for h in T.vectorized(group):
+            below[h] = loaded(logits, (edge(edge_ids, p), head(g) + h)) - shift[h]
+        for h in T.vectorized(group):
+            power[h] = exponential(below[h], arithmetic)
 
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def edge_softmax(
@@ -166,12 +198,13 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                         start: T.let[T.int64] = T.Cast("int64", indptr[row])
                         stop: T.let[T.int64] = T.Cast("int64", indptr[row + 1])
                         rest: T.let[T.int64] = start + (stop - start) // chunk * chunk
-                        tops = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                        sums = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                        shift = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                        powers = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                        power = T.sblock_alloc_buffer((group,), dtype, scope="global")
-                        share = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
+                        tops = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                        sums = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                        shift = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                        below = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                        powers = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                        power = T.sblock_alloc_buffer((group,), arithmetic, scope="global")
+                        share = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
                         for v in T.unroll(vectors):
                             for n in T.vectorized(lanes):
                                 # Not -inf: a row of nothing else then has exponentials of -inf, which are 0.
@@ -181,59 +214,66 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                                 for n in T.vectorized(lanes):
                                     tops[v * lanes + n] = larger(
                                         tops[v * lanes + n],
-                                        logits[place(edge_ids, start + c * chunk, vg, v * lanes + n)],
+                                        loaded(logits, place(edge_ids, start + c * chunk, vg, v * lanes + n)),
                                     )
                         for j in range(stop - rest):
                             for h in T.vectorized(group):
-                                tops[h] = larger(tops[h], logits[edge(edge_ids, rest + j), head(vg) + h])
+                                tops[h] = larger(tops[h], loaded(logits, (edge(edge_ids, rest + j), head(vg) + h)))
                         fold_tops(tops)
                         for c in T.unroll(chunk):
                             for h in T.vectorized(group):
                                 shift[c * group + h] = tops[h]
                         for v in T.unroll(vectors):
                             for n in T.vectorized(lanes):
-                                sums[v * lanes + n] = T.Cast(dtype, 0)
+                                sums[v * lanes + n] = T.Cast(arithmetic, 0)
                         for c in range((stop - start) // chunk):
-                            for v in T.unroll(vectors):
-                                for n in T.vectorized(lanes):
-                                    powers[v * lanes + n] = exponential(
-                                        logits[place(edge_ids, start + c * chunk, vg, v * lanes + n)]
-                                        - shift[v * lanes + n],
-                                        dtype,
-                                    )
+                            powers_of_chunk(edge_ids, logits, start + c * chunk, vg, shift, below, powers)
                             for v in T.unroll(vectors):
                                 for n in T.vectorized(lanes):
                                     sums[v * lanes + n] = sums[v * lanes + n] + powers[v * lanes + n]
-                            for v in T.unroll(vectors):
-                                for n in T.vectorized(lanes):
-                                    weights[place(edge_ids, start + c * chunk, vg, v * lanes + n)] = powers[
-                                        v * lanes + n
-                                    ]
+                            if kept:
+                                for v in T.unroll(vectors):
+                                    for n in T.vectorized(lanes):
+                                        weights[place(edge_ids, start + c * chunk, vg, v * lanes + n)] = powers[
+                                            v * lanes + n
+                                        ]
                         for j in range(stop - rest):
-                            for h in T.vectorized(group):
-                                power[h] = exponential(logits[edge(edge_ids, rest + j), head(vg) + h] - tops[h], dtype)
+                            powers_of_edge(edge_ids, logits, rest + j, vg, shift, below, power)
                             for h in T.vectorized(group):
                                 sums[h] = sums[h] + power[h]
-                            for h in T.vectorized(group):
-                                weights[edge(edge_ids, rest + j), head(vg) + h] = power[h]
+                            if kept:
+                                for h in T.vectorized(group):
+                                    weights[edge(edge_ids, rest + j), head(vg) + h] = power[h]
                         fold_sums(sums)
                         for c in T.unroll(chunk):
                             for h in T.vectorized(group):
                                 share[c * group + h] = T.Select(
-                                    sums[h] == T.Cast(dtype, 0), T.Cast(dtype, 0), T.Cast(dtype, 1) / sums[h]
+                                    sums[h] == T.Cast(arithmetic, 0),
+                                    T.Cast(arithmetic, 0),
+                                    T.Cast(arithmetic, 1) / sums[h],
                                 )
                         for c in range((stop - start) // chunk):
+                            if kept:
+                                for v in T.unroll(vectors):
+                                    for n in T.vectorized(lanes):
+                                        powers[v * lanes + n] = weights[
+                                            place(edge_ids, start + c * chunk, vg, v * lanes + n)
+                                        ]
+                            else:
+                                powers_of_chunk(edge_ids, logits, start + c * chunk, vg, shift, below, powers)
                             for v in T.unroll(vectors):
                                 for n in T.vectorized(lanes):
-                                    weights[place(edge_ids, start + c * chunk, vg, v * lanes + n)] = (
-                                        weights[place(edge_ids, start + c * chunk, vg, v * lanes + n)]
-                                        * share[v * lanes + n]
+                                    weights[place(edge_ids, start + c * chunk, vg, v * lanes + n)] = stored(
+                                        powers[v * lanes + n] * share[v * lanes + n]
                                     )
                         for j in range(stop - rest):
+                            if kept:
+                                for h in T.vectorized(group):
+                                    power[h] = weights[edge(edge_ids, rest + j), head(vg) + h]
+                            else:
+                                powers_of_edge(edge_ids, logits, rest + j, vg, shift, below, power)
                             for h in T.vectorized(group):
-                                weights[edge(edge_ids, rest + j), head(vg) + h] = (
-                                    weights[edge(edge_ids, rest + j), head(vg) + h] * share[h]
-                                )
+                                weights[edge(edge_ids, rest + j), head(vg) + h] = stored(power[h] * share[h])
 
     return edge_softmax
 

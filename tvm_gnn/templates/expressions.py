@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..ops.messages import Reduce
 
 
@@ -116,6 +118,18 @@ def _sign_flipped(bits: Any, kind: str) -> Any:
     shift = int(kind.removeprefix("int")) - 1
     sign = T.shift_right(bits, tirx.const(shift, kind))
     return T.bitwise_xor(bits, T.bitwise_and(sign, tirx.const((1 << shift) - 1, kind)))
+
+
+def leaky_relu(x: Any, slope: float, dtype: str) -> Any:
+    """x where it is positive, else x times the slope; a NaN stays one."""
+    from tvm import tirx
+
+    zero = tirx.const(0.0, dtype)
+    if slope:
+        return tirx.Select(x > zero, x, x * tirx.const(slope, dtype))
+    # TVM would simplify x * 0 to 0 also where x is NaN or infinite.
+    lowest, nan = (tirx.const(value, dtype) for value in (float(np.finfo(dtype).min), math.nan))
+    return tirx.Select(x > zero, x, tirx.Select(x >= lowest, zero, nan))
 
 
 def larger(a: Any, b: Any) -> Any:

@@ -4,7 +4,8 @@ A part is a run of destination rows, a cell is one row by a group of heads (or, 
 registers, by a span of its features). A first walk over a cell's edges finds the largest score; a second one takes
 `chunk` edges at a time: their scores go through one exponential, whose vectors span edges and heads alike, and weigh
 the sources' features into sums that stay in registers. Nothing of the size of the edges is written, unless the weights
-themselves are asked for: then a third walk divides them by their sum.
+themselves are asked for: then a third walk divides them by their sum (in a half type it also computes them again,
+rather than round them twice).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ..ops import Problem
 from ..ops.attention import GAT, heads_of
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
-from .expressions import exponential, larger
+from .conversion import converted
+from .expressions import exponential, larger, leaky_relu
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
 from .space import Decision, Decisions, Space, Value
 from .static_shapes import specialised
@@ -28,7 +30,13 @@ ARGUMENTS: tuple[str, ...] = (
     *("indptr", "indices", "edge_ids", "z", "score_src", "score_dst", "y", "attention"),
     *("parts", "prefetch_distance"),
 )
-SOURCES: tuple[str, ...] = ("templates/gat_csr.py", "templates/expressions.py", "ops/attention.py")
+SOURCES: tuple[str, ...] = (
+    "templates/gat_csr.py",
+    "templates/expressions.py",
+    "templates/conversion.py",
+    "ops/attention.py",
+    "ops/dtypes.py",
+)
 
 _CACHE_LINE_BYTES = 64
 # TVM moves a stack buffer of this size to its heap workspace (see `toolchain.link`).
@@ -45,7 +53,7 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     `launch.part_decisions`.
     """
     heads, width = heads_of(problem.dims)
-    itemsize = problem.itemsize
+    itemsize = problem.arithmetic_itemsize
     full = max(1, target.vector_bytes // itemsize)
     widest = _floor_power_of_two(min(width, full))
     most = target.vector_registers * 3 // 4
@@ -80,7 +88,7 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
         "lanes": widest,
         "vectors": vectors[0],
         "chunk": chunks[0],
-        "prefetch": 16 if num_src * problem.width * itemsize > _PREFETCH_FROM_BYTES else 0,
+        "prefetch": 16 if num_src * problem.width * problem.itemsize > _PREFETCH_FROM_BYTES else 0,
         **serial_or_balanced(target.threads, 2 * num_edges * problem.width),
     }
     default["vectors"] = max(v for v in vectors if legal({**default, "vectors": v}))
@@ -94,7 +102,7 @@ def schedule_features(
     """What the cost model sees of a schedule: its decisions, and how they meet the graph and the width."""
     heads, width = heads_of(problem.dims)
     chunk, lanes = int(choice["chunk"]), int(choice["lanes"])
-    group, span = _tile(heads, width, lanes, int(choice["vectors"]), problem.itemsize)
+    group, span = _tile(heads, width, lanes, int(choice["vectors"]), problem.arithmetic_itemsize)
     mean_degree = graph["num_edges"] / max(1, graph["num_dst"])
     return {
         "lanes": math.log2(lanes),
@@ -128,20 +136,21 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     op = problem.op
     assert isinstance(op, GAT)
     dtype, index_dtype = problem.dtype, problem.index_dtype
-    itemsize, index_size = problem.itemsize, np.dtype(index_dtype).itemsize
+    itemsize, index_size, arithmetic = problem.itemsize, problem.index_itemsize, problem.arithmetic_dtype
+    kept = dtype == arithmetic  # exponentials, in the attention
     H, D = heads_of(problem.dims)
     lanes, chunk = int(code["lanes"]), int(code["chunk"])
     prefetch, by_ids, writes_attention = bool(code["prefetch"]), problem.edge_order == "edge_ids", op.attention
-    group, span = _tile(H, D, lanes, int(code["vectors"]), itemsize)
+    group, span = _tile(H, D, lanes, int(code["vectors"]), problem.arithmetic_itemsize)
     groups, spans, vectors = -(-H // group), -(-D // span), -(-span // lanes)
     numbers = chunk * group
-    wide = math.gcd(numbers, _CACHE_LINE_BYTES // itemsize)  # lanes of what spans edges and heads
+    wide = math.gcd(numbers, _CACHE_LINE_BYTES // problem.arithmetic_itemsize)  # lanes of what spans edges and heads
     packs = numbers // wide
     attention_width = H if writes_attention else 1
     line = _CACHE_LINE_BYTES // itemsize
     lines = -(-((group - 1) * D + span) // line)
     slope, rising = op.negative_slope, op.negative_slope >= 0
-    lowest, highest = (tirx.const(float(limit), dtype) for limit in (np.finfo(dtype).min, np.finfo(dtype).max))
+    lowest, highest = (tirx.const(sign * float(np.finfo(arithmetic).max), arithmetic) for sign in (-1, 1))
 
     def head(t: Any) -> Any:  # the last group overlaps the one before it where groups do not divide the heads
         g = t if spans == 1 else t // spans
@@ -158,10 +167,16 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         return T.min(feature(t, 0, 0) + p * line, H * D - 1)
 
     def leaky(x: Any) -> Any:
-        return T.Select(x > T.Cast(dtype, 0), x, x * T.Cast(dtype, slope))
+        return leaky_relu(x, slope, arithmetic)
 
     def smaller(a: Any, b: Any) -> Any:
         return T.Select(a < b, a, b)
+
+    def loaded(value: Any) -> Any:
+        return converted(value, dtype, arithmetic)
+
+    def stored(value: Any) -> Any:
+        return converted(value, arithmetic, dtype)
 
     def edge(edge_ids: Any, p: Any) -> Any:
         return T.Cast("int64", edge_ids[p]) if by_ids else p
@@ -211,14 +226,14 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                     score_dst[0:num_dst, 0:H],
                 )
                 T.writes(y[0:num_dst, 0 : H * D], attention[0:num_weights, 0:attention_width])
-                acc = T.sblock_alloc_buffer((group, vectors, lanes), dtype, scope="global")
-                top = T.sblock_alloc_buffer((group,), dtype, scope="global")
-                bottom = T.sblock_alloc_buffer((group,), dtype, scope="global")
-                own = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                shift = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                score = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                power = T.sblock_alloc_buffer((numbers,), dtype, scope="global")
-                total = T.sblock_alloc_buffer((group,), dtype, scope="global")
+                acc = T.sblock_alloc_buffer((group, vectors, lanes), arithmetic, scope="global")
+                top = T.sblock_alloc_buffer((group,), arithmetic, scope="global")
+                bottom = T.sblock_alloc_buffer((group,), arithmetic, scope="global")
+                own = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                shift = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                score = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                power = T.sblock_alloc_buffer((numbers,), arithmetic, scope="global")
+                total = T.sblock_alloc_buffer((group,), arithmetic, scope="global")
                 for r, t in T.grid(T.Cast("int64", parts[vp + 1] - parts[vp]), groups * spans):
                     row: T.let[T.int64] = T.Cast("int64", parts[vp]) + r
                     start: T.let[T.int64] = T.Cast("int64", indptr[row])
@@ -230,21 +245,21 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                             bottom[h] = highest
                     for j in T.serial(stop - start):
                         for h in T.vectorized(group):
-                            top[h] = larger(top[h], score_src[T.Cast("int64", indices[start + j]), head(t) + h])
+                            top[h] = larger(top[h], loaded(score_src[T.Cast("int64", indices[start + j]), head(t) + h]))
                         if not rising:
                             for h in T.vectorized(group):
                                 bottom[h] = smaller(
-                                    bottom[h], score_src[T.Cast("int64", indices[start + j]), head(t) + h]
+                                    bottom[h], loaded(score_src[T.Cast("int64", indices[start + j]), head(t) + h])
                                 )
                     for h in T.vectorized(group):
-                        total[h] = T.Cast(dtype, 0)
+                        total[h] = T.Cast(arithmetic, 0)
                     for h in T.unroll(group):
                         for v in T.unroll(vectors):
                             for lane in T.vectorized(lanes):
-                                acc[h, v, lane] = T.Cast(dtype, 0)
+                                acc[h, v, lane] = T.Cast(arithmetic, 0)
                     for c in T.unroll(chunk):
                         for h in T.vectorized(group):
-                            own[c * group + h] = score_dst[row, head(t) + h]
+                            own[c * group + h] = loaded(score_dst[row, head(t) + h])
                     for h in T.vectorized(group):
                         top[h] = leaky(top[h] + own[h])
                     if not rising:
@@ -261,9 +276,9 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                         first: T.let[T.int64] = start + j * chunk
                         for c in T.unroll(chunk):
                             for h in T.vectorized(group):
-                                score[c * group + h] = score_src[
-                                    T.Cast("int64", indices[T.min(first + c, stop - 1)]), head(t) + h
-                                ]
+                                score[c * group + h] = loaded(
+                                    score_src[T.Cast("int64", indices[T.min(first + c, stop - 1)]), head(t) + h]
+                                )
                         for n in T.unroll(packs):
                             for lane in T.vectorized(wide):
                                 score[n * wide + lane] = score[n * wide + lane] + own[n * wide + lane]
@@ -272,7 +287,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                                 score[n * wide + lane] = leaky(score[n * wide + lane]) - shift[n * wide + lane]
                         for n in T.unroll(packs):
                             for lane in T.vectorized(wide):
-                                power[n * wide + lane] = exponential(score[n * wide + lane], dtype)
+                                power[n * wide + lane] = exponential(score[n * wide + lane], arithmetic)
                         for c in T.serial(T.min(T.int64(chunk), stop - first)):
                             source: T.let[T.int64] = T.Cast("int64", indices[first + c])
                             if prefetch:
@@ -295,24 +310,32 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                             for h in T.unroll(group):
                                 for v in T.unroll(vectors):
                                     for lane in T.vectorized(lanes):
-                                        acc[h, v, lane] = (
-                                            acc[h, v, lane] + power[c * group + h] * z[source, feature(t, h, v) + lane]
+                                        acc[h, v, lane] = acc[h, v, lane] + power[c * group + h] * loaded(
+                                            z[source, feature(t, h, v) + lane]
                                         )
-                            if writes_attention:
+                            if writes_attention and kept:
                                 for h in T.vectorized(group):
                                     attention[edge(edge_ids, first + c), head(t) + h] = power[c * group + h]
                     for h in T.vectorized(group):
-                        total[h] = T.Select(total[h] == T.Cast(dtype, 0), T.Cast(dtype, 0), T.Cast(dtype, 1) / total[h])
+                        total[h] = T.Select(
+                            total[h] == T.Cast(arithmetic, 0), T.Cast(arithmetic, 0), T.Cast(arithmetic, 1) / total[h]
+                        )
                     for h in T.unroll(group):
                         for v in T.unroll(vectors):
                             for lane in T.vectorized(lanes):
-                                y[row, feature(t, h, v) + lane] = acc[h, v, lane] * total[h]
+                                y[row, feature(t, h, v) + lane] = stored(acc[h, v, lane] * total[h])
                     if writes_attention:
                         for j in T.serial(stop - start):
+                            if kept:
+                                for h in T.vectorized(group):
+                                    power[h] = attention[edge(edge_ids, start + j), head(t) + h]
+                            else:
+                                for h in T.vectorized(group):
+                                    score[h] = loaded(score_src[T.Cast("int64", indices[start + j]), head(t) + h])
+                                for h in T.vectorized(group):
+                                    power[h] = exponential(leaky(score[h] + own[h]) - shift[h], arithmetic)
                             for h in T.vectorized(group):
-                                attention[edge(edge_ids, start + j), head(t) + h] = (
-                                    attention[edge(edge_ids, start + j), head(t) + h] * total[h]
-                                )
+                                attention[edge(edge_ids, start + j), head(t) + h] = stored(power[h] * total[h])
 
     return gat
 

@@ -4,6 +4,8 @@ A part is a run of destination rows, a cell is one row by one head. A score need
 then at hand to be weighed and summed up: one walk over the edges does both. The largest score so far is subtracted
 before an exponential, and when a `chunk` of edges brings a larger one the sums are scaled down to it. Nothing of the
 size of the edges is written, unless the weights themselves are asked for: then a second walk turns scores into them.
+A half type would round what waits in an output: there a head too wide for the registers is cut into spans, of which
+each computes the scores again, and so does the second walk.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from ..ops import Problem
 from ..ops.attention import GATv2, heads_of
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
-from .expressions import exponential, larger, sum_across
+from .conversion import converted
+from .expressions import exponential, larger, leaky_relu, sum_across
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
 from .space import Decision, Decisions, Space, Value
 from .static_shapes import specialised
@@ -27,7 +30,13 @@ ARGUMENTS: tuple[str, ...] = (
     *("indptr", "indices", "edge_ids", "z_src", "z_dst", "attn", "y", "attention"),
     *("parts", "prefetch_distance"),
 )
-SOURCES: tuple[str, ...] = ("templates/gatv2_csr.py", "templates/expressions.py", "ops/attention.py")
+SOURCES: tuple[str, ...] = (
+    "templates/gatv2_csr.py",
+    "templates/expressions.py",
+    "templates/conversion.py",
+    "ops/attention.py",
+    "ops/dtypes.py",
+)
 
 _CACHE_LINE_BYTES = 64
 # TVM moves a stack buffer of this size to its heap workspace (see `toolchain.link`).
@@ -45,10 +54,10 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     distance of source rows in edges (0: none), and those of `launch.part_decisions`.
     """
     _, width = heads_of(problem.dims)
-    widest = _floor_power_of_two(min(width, max(1, target.vector_bytes // problem.itemsize)))
+    widest = _floor_power_of_two(min(width, max(1, target.vector_bytes // problem.arithmetic_itemsize)))
 
     def legal(choice: Mapping[str, Value]) -> bool:
-        fits = int(choice["chunk"]) * int(choice["lanes"]) * problem.itemsize < _STACK_BUFFER_BYTES
+        fits = int(choice["chunk"]) * int(choice["lanes"]) * problem.arithmetic_itemsize < _STACK_BUFFER_BYTES
         return fits and parts_are_distinct(choice, target.threads)
 
     decisions = (
@@ -102,34 +111,83 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     op = problem.op
     assert isinstance(op, GATv2)
     dtype, index_dtype = problem.dtype, problem.index_dtype
-    itemsize, index_size = problem.itemsize, np.dtype(index_dtype).itemsize
+    itemsize, index_size, arithmetic = problem.itemsize, problem.index_itemsize, problem.arithmetic_dtype
+    kept = dtype == arithmetic  # sums and scores, in the outputs
     H, D = heads_of(problem.dims)
     lanes, chunk = int(code["lanes"]), int(code["chunk"])
     prefetch, by_ids, writes_attention = bool(code["prefetch"]), problem.edge_order == "edge_ids", op.attention
     whole, left_over = D // lanes, D % lanes
     vectors = whole + (left_over > 0)
-    # A head too wide for the registers is summed up in the output itself, which is in the nearest cache.
-    in_registers = vectors * lanes * itemsize < _STACK_BUFFER_BYTES and vectors <= _MOST_UNROLLED
-    acc_vectors = vectors if in_registers else 1
+    # A head too wide for the registers is summed up in the output itself, which is in the nearest cache, or in spans.
+    most_vectors = min(_MOST_UNROLLED, (_STACK_BUFFER_BYTES - 1) // (lanes * problem.arithmetic_itemsize))
+    in_registers = vectors <= most_vectors or not kept
+    acc_vectors = min(vectors, most_vectors) if in_registers else 1
+    spans = -(-vectors // acc_vectors) if in_registers else 1
+    summed = acc_vectors if in_registers else vectors  # in one cell
     each_vector = T.unroll if vectors <= _MOST_UNROLLED else T.serial
     attention_width = H if writes_attention else 1
     line = _CACHE_LINE_BYTES // itemsize
     lines = -(-D // line)
-    lowest = tirx.const(float(np.finfo(dtype).min), dtype)
-    zero, slope = tirx.const(0.0, dtype), tirx.const(op.negative_slope, dtype)
+    lowest = tirx.const(float(np.finfo(arithmetic).min), arithmetic)
+    zero = tirx.const(0.0, arithmetic)
 
-    def feature(h: Any, v: Any) -> Any:  # the last vector overlaps the one before it where lanes do not divide a head
-        return h * D + (v * lanes if left_over == 0 else T.min(v * lanes, D - lanes))
+    def loaded(value: Any) -> Any:
+        return converted(value, dtype, arithmetic)
+
+    def stored(value: Any) -> Any:
+        return converted(value, arithmetic, dtype)
+
+    def head(t: Any) -> Any:
+        return t if spans == 1 else t // spans
+
+    def feature(t: Any, v: Any) -> Any:  # the last span overlaps the one before it, and likewise its last vector
+        first = 0 if spans == 1 else T.min(t % spans * acc_vectors, vectors - acc_vectors)
+        start = (first + v) * lanes
+        return head(t) * D + (start if left_over == 0 else T.min(start, D - lanes))
 
     def term(source: Any, row: Any, z_src: Any, z_dst: Any, attn: Any, at: Any) -> Any:
-        x = z_src[source, at] + z_dst[row, at]
-        return attn[0, at] * T.Select(x > zero, x, x * slope)
+        return loaded(attn[0, at]) * leaky_relu(
+            loaded(z_src[source, at]) + loaded(z_dst[row, at]), op.negative_slope, arithmetic
+        )
 
     def not_counted_yet(lane: Any, value: Any) -> Any:
         return T.Select(lane >= lanes - left_over, value, zero)
 
     def edge(edge_ids: Any, p: Any) -> Any:
         return T.Cast("int64", edge_ids[p]) if by_ids else p
+
+    @T.macro
+    def scores_of(indices, z_src, z_dst, attn, row, first, stop, h, prefetch_distance, terms, score):
+        for c in T.unroll(chunk):
+            for lane in T.vectorized(lanes):
+                terms[c, lane] = zero
+        for c in T.unroll(chunk):
+            source: T.let[T.int64] = T.Cast("int64", indices[T.min(first + c, stop - 1)])
+            if prefetch:
+                ahead: T.let[T.int64] = T.Cast(
+                    "int64", indices[T.min(first + c + prefetch_distance, indices.shape[0] - 1)]
+                )
+                for p in T.unroll(lines):
+                    T.evaluate(
+                        T.call_llvm_intrin(
+                            "void",
+                            "llvm.prefetch",
+                            T.address_of(z_src[ahead, T.min(h * D + p * line, H * D - 1)]),
+                            T.int32(0),  # for reading
+                            T.int32(3),  # into every level of cache
+                            T.int32(1),  # data
+                        )
+                    )
+            for v in each_vector(whole):
+                for lane in T.vectorized(lanes):
+                    terms[c, lane] = terms[c, lane] + term(source, row, z_src, z_dst, attn, h * D + v * lanes + lane)
+            if left_over > 0:
+                for lane in T.vectorized(lanes):
+                    terms[c, lane] = terms[c, lane] + not_counted_yet(
+                        lane, term(source, row, z_src, z_dst, attn, h * D + D - lanes + lane)
+                    )
+        for c in T.unroll(chunk):
+            score[c] = sum_across(terms, (c,), lanes, arithmetic)
 
     # The last chunk of a row is filled up with its last edge, which changes no maximum and is not summed up again.
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
@@ -175,66 +233,36 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                     attn[0:1, 0 : H * D],
                 )
                 T.writes(y[0:num_dst, 0 : H * D], attention[0:num_weights, 0:attention_width])
-                acc = T.sblock_alloc_buffer((acc_vectors, lanes), dtype, scope="global")
-                terms = T.sblock_alloc_buffer((chunk, lanes), dtype, scope="global")
-                score = T.sblock_alloc_buffer((chunk,), dtype, scope="global")
-                power = T.sblock_alloc_buffer((chunk,), dtype, scope="global")
-                top = T.sblock_alloc_buffer((2,), dtype, scope="global")
-                total = T.sblock_alloc_buffer((1,), dtype, scope="global")
-                scale = T.sblock_alloc_buffer((1,), dtype, scope="global")
-                for r, h in T.grid(T.Cast("int64", parts[vp + 1] - parts[vp]), H):
+                acc = T.sblock_alloc_buffer((acc_vectors, lanes), arithmetic, scope="global")
+                terms = T.sblock_alloc_buffer((chunk, lanes), arithmetic, scope="global")
+                score = T.sblock_alloc_buffer((chunk,), arithmetic, scope="global")
+                power = T.sblock_alloc_buffer((chunk,), arithmetic, scope="global")
+                top = T.sblock_alloc_buffer((2,), arithmetic, scope="global")
+                total = T.sblock_alloc_buffer((1,), arithmetic, scope="global")
+                scale = T.sblock_alloc_buffer((1,), arithmetic, scope="global")
+                for r, t in T.grid(T.Cast("int64", parts[vp + 1] - parts[vp]), H * spans):
+                    h: T.let[T.int32] = head(t)
                     row: T.let[T.int64] = T.Cast("int64", parts[vp]) + r
                     start: T.let[T.int64] = T.Cast("int64", indptr[row])
                     stop: T.let[T.int64] = T.Cast("int64", indptr[row + 1])
                     top[0] = lowest
                     total[0] = zero
-                    for v in each_vector(vectors):
+                    for v in each_vector(summed):
                         for lane in T.vectorized(lanes):
                             if in_registers:
                                 acc[v, lane] = zero
                             else:
-                                y[row, feature(h, v) + lane] = zero
+                                y[row, feature(t, v) + lane] = zero
                     for j in T.serial((stop - start + chunk - 1) // chunk):
                         first: T.let[T.int64] = start + j * chunk
-                        for c in T.unroll(chunk):
-                            for lane in T.vectorized(lanes):
-                                terms[c, lane] = zero
-                        for c in T.unroll(chunk):
-                            source: T.let[T.int64] = T.Cast("int64", indices[T.min(first + c, stop - 1)])
-                            if prefetch:
-                                ahead: T.let[T.int64] = T.Cast(
-                                    "int64", indices[T.min(first + c + prefetch_distance, num_edges - 1)]
-                                )
-                                for p in T.unroll(lines):
-                                    T.evaluate(
-                                        T.call_llvm_intrin(
-                                            "void",
-                                            "llvm.prefetch",
-                                            T.address_of(z_src[ahead, T.min(h * D + p * line, H * D - 1)]),
-                                            T.int32(0),  # for reading
-                                            T.int32(3),  # into every level of cache
-                                            T.int32(1),  # data
-                                        )
-                                    )
-                            for v in each_vector(whole):
-                                for lane in T.vectorized(lanes):
-                                    terms[c, lane] = terms[c, lane] + term(
-                                        source, row, z_src, z_dst, attn, h * D + v * lanes + lane
-                                    )
-                            if left_over > 0:
-                                for lane in T.vectorized(lanes):
-                                    terms[c, lane] = terms[c, lane] + not_counted_yet(
-                                        lane, term(source, row, z_src, z_dst, attn, h * D + D - lanes + lane)
-                                    )
-                        for c in T.unroll(chunk):
-                            score[c] = sum_across(terms, (c,), lanes, dtype)
+                        scores_of(indices, z_src, z_dst, attn, row, first, stop, h, prefetch_distance, terms, score)
                         top[1] = top[0]
                         for c in T.unroll(chunk):
                             top[1] = larger(top[1], score[c])
-                        scale[0] = exponential(top[0] - top[1], dtype)
+                        scale[0] = exponential(top[0] - top[1], arithmetic)
                         top[0] = top[1]
                         total[0] = total[0] * scale[0]
-                        for v in each_vector(vectors):
+                        for v in each_vector(summed):
                             for lane in T.vectorized(lanes):
                                 if in_registers:
                                     acc[v, lane] = acc[v, lane] * scale[0]
@@ -242,18 +270,16 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                             for n in T.serial(D):
                                 y[row, h * D + n] = y[row, h * D + n] * scale[0]
                         for c in T.vectorized(chunk):
-                            power[c] = exponential(score[c] - top[0], dtype)
+                            power[c] = exponential(score[c] - top[0], arithmetic)
                         for c in T.serial(T.min(T.int64(chunk), stop - first)):
                             total[0] = total[0] + power[c]
-                            if writes_attention:
+                            if writes_attention and kept:
                                 attention[edge(edge_ids, first + c), h] = score[c]
                             if in_registers:
-                                for v in each_vector(vectors):
+                                for v in each_vector(summed):
                                     for lane in T.vectorized(lanes):
-                                        acc[v, lane] = (
-                                            acc[v, lane]
-                                            + power[c]
-                                            * z_src[T.Cast("int64", indices[first + c]), feature(h, v) + lane]
+                                        acc[v, lane] = acc[v, lane] + power[c] * loaded(
+                                            z_src[T.Cast("int64", indices[first + c]), feature(t, v) + lane]
                                         )
                             else:
                                 for n in T.serial(D):
@@ -261,18 +287,26 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                                         y[row, h * D + n]
                                         + power[c] * z_src[T.Cast("int64", indices[first + c]), h * D + n]
                                     )
-                    total[0] = T.Select(total[0] == zero, zero, T.Cast(dtype, 1) / total[0])
+                    total[0] = T.Select(total[0] == zero, zero, T.Cast(arithmetic, 1) / total[0])
                     if in_registers:
-                        for v in each_vector(vectors):
+                        for v in each_vector(summed):
                             for lane in T.vectorized(lanes):
-                                y[row, feature(h, v) + lane] = acc[v, lane] * total[0]
+                                y[row, feature(t, v) + lane] = stored(acc[v, lane] * total[0])
                     else:
                         for n in T.serial(D):
                             y[row, h * D + n] = y[row, h * D + n] * total[0]
-                    if writes_attention:
+                    if writes_attention and kept:
                         for j in T.serial(stop - start):
-                            power[0] = exponential(attention[edge(edge_ids, start + j), h] - top[0], dtype)
+                            power[0] = exponential(attention[edge(edge_ids, start + j), h] - top[0], arithmetic)
                             attention[edge(edge_ids, start + j), h] = power[0] * total[0]
+                    if writes_attention and not kept:
+                        for j in T.serial((stop - start + chunk - 1) // chunk):
+                            again: T.let[T.int64] = start + j * chunk
+                            scores_of(indices, z_src, z_dst, attn, row, again, stop, h, prefetch_distance, terms, score)
+                            for c in T.vectorized(chunk):
+                                power[c] = exponential(score[c] - top[0], arithmetic)
+                            for c in T.serial(T.min(T.int64(chunk), stop - again)):
+                                attention[edge(edge_ids, again + c), h] = stored(power[c] * total[0])
 
     return gatv2
 
