@@ -133,7 +133,71 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     def edge_at(edge_ids: Any, p: Any) -> Any:
         return T.Cast("int64", edge_ids[p]) if edge_order == "edge_ids" else p
 
-    # The last group of a row is filled up with its last edge, which is then computed again to the same values.
+    def grouped(size: int) -> Any:
+        """``group(…)`` for use in TVMScript: all of `size` edges of a row, from the one at `first`."""
+
+        @T.macro
+        def group(arrays, row, first, distance):
+            lhs, rhs, out, indices, edge_ids, acc, sums = arrays
+            if prefetch:
+                for u in T.unroll(size):
+                    ahead: T.let[T.int64] = T.Cast("int64", indices[T.min(first + u + distance, indices.shape[0] - 1)])
+                    for p in T.unroll(lines):
+                        T.evaluate(
+                            T.call_llvm_intrin(
+                                "void",
+                                "llvm.prefetch",
+                                T.address_of(
+                                    lhs[ahead, T.min(p * line, lhs_width - 1)]
+                                    if lhs_is_gathered
+                                    else rhs[ahead, T.min(p * line, rhs_width - 1)]
+                                ),
+                                T.int32(0),  # for reading
+                                T.int32(3),  # into every level of cache
+                                T.int32(1),  # data
+                            )
+                        )
+            for h in each_head(heads):
+                if op.reduces:
+                    for u in T.unroll(size):
+                        for lane in T.vectorized(lanes):
+                            acc[u, lane] = T.Cast(arithmetic, 0)
+                for u in T.unroll(size):
+                    source: T.let[T.int64] = T.Cast("int64", indices[first + u])
+                    edge: T.let[T.int64] = edge_at(edge_ids, first + u)
+                    lhs_row: T.let[T.int64] = place(op.lhs, source, row, edge)
+                    rhs_row: T.let[T.int64] = place(op.rhs, source, row, edge)
+                    if op.reduces:
+                        for v in each_vector(whole):
+                            for lane in T.vectorized(lanes):
+                                acc[u, lane] = acc[u, lane] + combined(lhs, rhs, (lhs_row, rhs_row), h, v * lanes, lane)
+                        if left_over > 0:
+                            for lane in T.vectorized(lanes):
+                                acc[u, lane] = acc[u, lane] + not_counted_yet(
+                                    lane, combined(lhs, rhs, (lhs_row, rhs_row), h, D - lanes, lane)
+                                )
+                    else:
+                        for v in each_vector(whole):
+                            for lane in T.vectorized(lanes):
+                                out[edge, h * D + v * lanes + lane] = stored(
+                                    lhs, rhs, (lhs_row, rhs_row), h, v * lanes, lane
+                                )
+                        if left_over > 0:
+                            for lane in T.vectorized(lanes):
+                                out[edge, h * D + D - lanes + lane] = stored(
+                                    lhs, rhs, (lhs_row, rhs_row), h, D - lanes, lane
+                                )
+                if op.reduces:
+                    for u in T.unroll(size):
+                        # Kept first: LLVM sees a vector of one number, which it converts to no half type.
+                        sums[u] = sum_across(acc, (u,), lanes, arithmetic)
+                    for u in T.unroll(size):
+                        out[edge_at(edge_ids, first + u), h] = converted(sums[u], arithmetic, dtype)
+
+        return group
+
+    full_group, one_edge = grouped(unroll), grouped(1)
+
     # `indptr` has a size of its own: not every operator has an operand that tells the number of rows.
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def sddmm(
@@ -178,68 +242,16 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                     row: T.let[T.int64] = T.Cast("int64", parts[vp]) + r
                     start: T.let[T.int64] = T.Cast("int64", indptr[row])
                     stop: T.let[T.int64] = T.Cast("int64", indptr[row + 1])
-                    for j in T.serial((stop - start + unroll - 1) // unroll):
-                        if prefetch:
-                            for u in T.unroll(unroll):
-                                ahead: T.let[T.int64] = T.Cast(
-                                    "int64", indices[T.min(start + j * unroll + u + prefetch_distance, num_edges - 1)]
-                                )
-                                for p in T.unroll(lines):
-                                    T.evaluate(
-                                        T.call_llvm_intrin(
-                                            "void",
-                                            "llvm.prefetch",
-                                            T.address_of(
-                                                lhs[ahead, T.min(p * line, lhs_width - 1)]
-                                                if lhs_is_gathered
-                                                else rhs[ahead, T.min(p * line, rhs_width - 1)]
-                                            ),
-                                            T.int32(0),  # for reading
-                                            T.int32(3),  # into every level of cache
-                                            T.int32(1),  # data
-                                        )
-                                    )
-                        for h in each_head(heads):
-                            if op.reduces:
-                                for u in T.unroll(unroll):
-                                    for lane in T.vectorized(lanes):
-                                        acc[u, lane] = T.Cast(arithmetic, 0)
-                            for u in T.unroll(unroll):
-                                at: T.let[T.int64] = T.min(start + j * unroll + u, stop - 1)
-                                source: T.let[T.int64] = T.Cast("int64", indices[at])
-                                edge: T.let[T.int64] = edge_at(edge_ids, at)
-                                lhs_row: T.let[T.int64] = place(op.lhs, source, row, edge)
-                                rhs_row: T.let[T.int64] = place(op.rhs, source, row, edge)
-                                if op.reduces:
-                                    for v in each_vector(whole):
-                                        for lane in T.vectorized(lanes):
-                                            acc[u, lane] = acc[u, lane] + combined(
-                                                lhs, rhs, (lhs_row, rhs_row), h, v * lanes, lane
-                                            )
-                                    if left_over > 0:
-                                        for lane in T.vectorized(lanes):
-                                            acc[u, lane] = acc[u, lane] + not_counted_yet(
-                                                lane, combined(lhs, rhs, (lhs_row, rhs_row), h, D - lanes, lane)
-                                            )
-                                else:
-                                    for v in each_vector(whole):
-                                        for lane in T.vectorized(lanes):
-                                            out[edge, h * D + v * lanes + lane] = stored(
-                                                lhs, rhs, (lhs_row, rhs_row), h, v * lanes, lane
-                                            )
-                                    if left_over > 0:
-                                        for lane in T.vectorized(lanes):
-                                            out[edge, h * D + D - lanes + lane] = stored(
-                                                lhs, rhs, (lhs_row, rhs_row), h, D - lanes, lane
-                                            )
-                            if op.reduces:
-                                for u in T.unroll(unroll):
-                                    # Kept first: LLVM sees a vector of one number, which it converts to no half type.
-                                    sums[u] = sum_across(acc, (u,), lanes, arithmetic)
-                                for u in T.unroll(unroll):
-                                    out[edge_at(edge_ids, T.min(start + j * unroll + u, stop - 1)), h] = converted(
-                                        sums[u], arithmetic, dtype
-                                    )
+                    full: T.let[T.int64] = (stop - start) // unroll * unroll
+                    for j in T.serial((stop - start) // unroll):
+                        full_group(
+                            (lhs, rhs, out, indices, edge_ids, acc, sums), row, start + j * unroll, prefetch_distance
+                        )
+                    if unroll > 1:
+                        for j in T.serial(stop - start - full):
+                            one_edge(
+                                (lhs, rhs, out, indices, edge_ids, acc, sums), row, start + full + j, prefetch_distance
+                            )
 
     return sddmm
 
