@@ -20,8 +20,6 @@ from .top_k import compressed_sddmm, compressed_spmm, top_columns
 
 # Columns are 16 bits wide at most.
 WIDEST = 1 << 16
-# Rows of outputs are their own accumulators, which half types would round at every addition.
-DTYPES = ("float32", "float64")
 MAXK_MESSAGES = ("copy_u", "u_mul_e")
 MAXK_REDUCES = ("sum", "mean")
 # Of what `MaxK.probe` draws for features.
@@ -50,7 +48,7 @@ class MaxK(Operator):
     reduce: str
     k: int = 32
     primitive: ClassVar[str] = "maxk"
-    dtypes: ClassVar[tuple[str, ...]] = DTYPES
+    reduced: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         _check_message(self.message)
@@ -158,7 +156,6 @@ class MaxKBackward(Operator):
     message: str
     k: int = 32
     primitive: ClassVar[str] = "maxk_backward"
-    dtypes: ClassVar[tuple[str, ...]] = DTYPES
 
     def __post_init__(self) -> None:
         _check_message(self.message)

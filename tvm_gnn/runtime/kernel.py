@@ -90,6 +90,7 @@ class Kernel:
         threads: int,
         provenance: Provenance,
         load: partial[Kernel] | None = None,
+        fill: float = 0.0,
     ) -> None:
         self.graph = graph
         self.problem = problem
@@ -99,6 +100,9 @@ class Kernel:
         self._bound = bound  # None: there is nothing to compute, every output element is an empty sum
         self._inputs = tuple(_slot(each, problem, graph) for each in problem.inputs)
         self._outputs = tuple(_slot(each, problem, graph) for each in problem.outputs)
+        # Rows without an edge that are to hold something else than the 0 which the library writes.
+        self._fill = fill
+        self._filled = None if fill == 0 else np.flatnonzero(graph.in_degrees == 0)
         names = [slot.name for slot in self._inputs]
         self._likes = tuple(names.index(each.like) if each.like else None for each in problem.outputs)
         self._frames = _Frames()
@@ -150,7 +154,8 @@ class Kernel:
         if self._load is None:
             raise InputError("kernel: must be made by load() for its gradient to be computed (got one that was not).")
         # The partial call of `load` that made this kernel; what is given here takes the place of its arguments.
-        return self._load.func(graph, op, feat, dtype=self.problem.dtype, edge_feat=edge_feat, threads=self.threads)
+        same = {name: self._load.keywords[name] for name in ("dtype", "threads", "deterministic")}
+        return self._load.func(graph, op, feat, edge_feat=edge_feat, **same)
 
     def _compute(self, arguments: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
         kind = kind_of(self._inputs[0].name, arguments[0])
@@ -168,6 +173,8 @@ class Kernel:
         else:
             # `inputs` also keeps a dense copy alive until the kernel is done.
             self._run([address for _, address in (*inputs, *outputs)])
+        if self._filled is not None and self.problem.op.reduced is not None:
+            outputs[self.problem.op.reduced][0][self._filled] = self._fill
         if out is not None:
             for array, _ in outputs:
                 kind.written(array)
@@ -280,6 +287,10 @@ class KernelFrame(Frame):
             "edge_ids": ids,
             "parts": graph.row_partition(bound.launch["parts"]),
         }
+        if "sums" in bound.arguments and problem.dtype != problem.arithmetic_dtype:
+            # Of every part a row, where the output's own dtype would round the sum at every addition.
+            shape = (bound.launch["parts"], problem.outputs[0].width)
+            structure["sums"] = np.empty(shape, problem.arithmetic_dtype)
         stand_in = np.zeros(1)
         self._arrays = (structure, stand_in)
         operands = {

@@ -25,7 +25,7 @@ from .launch import part_decisions, parts_are_distinct, parts_features, serial_o
 from .space import Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
-ARGUMENTS: tuple[str, ...] = (*("indptr", "indices", "edge_ids", "logits", "weights", "parts", "prefetch_distance"),)
+ARGUMENTS: tuple[str, ...] = (*("indptr", "edge_ids", "logits", "weights", "parts", "prefetch_distance"),)
 SOURCES: tuple[str, ...] = (
     "templates/edge_softmax_csr.py",
     "templates/expressions.py",
@@ -155,7 +155,6 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def edge_softmax(
         indptr_handle: T.handle,
-        indices_handle: T.handle,
         edge_ids_handle: T.handle,
         logits_handle: T.handle,
         weights_handle: T.handle,
@@ -164,12 +163,10 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         num_pointers = T.int64()
-        num_indices = T.int64()
         num_edges = T.int64()
         num_ids = T.int64()
         num_bounds = T.int64()
         indptr = T.match_buffer(indptr_handle, (num_pointers,), index_dtype, align=index_size)
-        T.match_buffer(indices_handle, (num_indices,), index_dtype, align=index_size)
         edge_ids = T.match_buffer(edge_ids_handle, (num_ids,), index_dtype, align=index_size)
         logits = T.match_buffer(logits_handle, (num_edges, H), dtype, align=itemsize)
         weights = T.match_buffer(weights_handle, (num_edges, H), dtype, align=itemsize)

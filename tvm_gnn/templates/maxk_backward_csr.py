@@ -1,7 +1,8 @@
 """Gradient of compressed features over CSR rows: the TensorIR template, its schedule space and its default schedule.
 
 A row of the reversed graph takes from each neighbour the columns that it kept itself, and nothing else: what is
-gathered is read through the row's own columns, and a row of `out` is itself the accumulator of the sum.
+gathered is read through the row's own columns, and a row of `out` is itself the accumulator of the sum; of half types
+every part has a row of `sums` for this, which is rounded into `out` once.
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from ..ops.dtypes import itemsize_of
 from ..ops.maxk import MaxKBackward
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
+from .conversion import converted
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
 from .space import Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = (
-    *("indptr", "indices", "edge_ids", "w", "gy", "columns", "out", "parts", "prefetch_distance"),
+    *("indptr", "indices", "edge_ids", "w", "gy", "columns", "out", "sums", "parts", "prefetch_distance"),
 )
-SOURCES: tuple[str, ...] = ("templates/maxk_backward_csr.py", "ops/maxk.py")
+SOURCES: tuple[str, ...] = (
+    "templates/maxk_backward_csr.py",
+    "templates/conversion.py",
+    "ops/maxk.py",
+    "ops/dtypes.py",
+)
 
 _CACHE_LINE_BYTES = 64
 # A graph whose features fit a core's own cache gains nothing from prefetching.
@@ -90,7 +97,9 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     op = problem.op
     assert isinstance(op, MaxKBackward)
     F, k, dtype, index_dtype = problem.width, op.k, problem.dtype, problem.index_dtype
-    itemsize, index_size = problem.itemsize, problem.index_itemsize
+    itemsize, index_size, arithmetic = problem.itemsize, problem.index_itemsize, problem.arithmetic_dtype
+    rounds = dtype != arithmetic
+    sums_width = k if rounds else 1
     column_dtype = problem.dtype_of(problem.inputs[1])
     column_size = itemsize_of(column_dtype)
     unroll, prefetch = int(code["unroll"]), bool(code["prefetch"])
@@ -103,13 +112,22 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         covers_all = 1 << (8 * column_size)
         return found if covers_all == F else T.min(found, F - 1)
 
+    def loaded(value: Any) -> Any:
+        return converted(value, dtype, arithmetic)
+
     def product(value: Any, weight: Any) -> Any:
-        return value * weight if op.uses_edges else value
+        return loaded(value) * weight if op.uses_edges else loaded(value)
 
     def edge_value(w: Any, edge_ids: Any, p: Any) -> Any:
         if not op.uses_edges:
-            return T.Cast(dtype, 1)
-        return w[T.Cast("int64", edge_ids[p]) if problem.edge_order == "edge_ids" else p, 0]
+            return T.Cast(arithmetic, 1)
+        return loaded(w[T.Cast("int64", edge_ids[p]) if problem.edge_order == "edge_ids" else p, 0])
+
+    def total(out: Any, sums: Any) -> Any:  # the parser would rename a buffer that is given another name
+        return sums if rounds else out
+
+    def sums_row(row: Any, part: Any) -> Any:
+        return part if rounds else row
 
     def line_start(columns: Any, row: Any, p: Any) -> Any:  # of few kept features their own lines, else all
         return T.min(p * line, F - 1) if lines <= k else column(columns, row, p)
@@ -123,6 +141,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         gy_handle: T.handle,
         columns_handle: T.handle,
         out_handle: T.handle,
+        sums_handle: T.handle,
         parts_handle: T.handle,
         prefetch_distance: T.int64,
     ):
@@ -132,6 +151,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         num_edges = T.int64()
         num_ids = T.int64()
         num_weights = T.int64()
+        num_sums = T.int64()
         num_bounds = T.int64()
         indices = T.match_buffer(indices_handle, (num_edges,), index_dtype, align=index_size)
         edge_ids = T.match_buffer(edge_ids_handle, (num_ids,), index_dtype, align=index_size)
@@ -139,6 +159,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         gy = T.match_buffer(gy_handle, (num_src, F), dtype, align=itemsize)
         columns = T.match_buffer(columns_handle, (num_dst, k), column_dtype, align=column_size)
         out = T.match_buffer(out_handle, (num_dst, k), dtype, align=itemsize)
+        sums = T.match_buffer(sums_handle, (num_sums, sums_width), arithmetic, align=problem.arithmetic_itemsize)
         indptr = T.match_buffer(indptr_handle, (num_dst + 1,), index_dtype, align=index_size)
         parts = T.match_buffer(parts_handle, (num_bounds,), index_dtype, align=index_size)
         for part in T.parallel(num_bounds - 1):
@@ -153,14 +174,16 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                     gy[0:num_src, 0:F],
                     columns[0:num_dst, 0:k],
                     out[0:num_dst, 0:k],
+                    sums[0:num_sums, 0:sums_width],
                 )
-                T.writes(out[0:num_dst, 0:k])
+                T.writes(out[0:num_dst, 0:k], sums[0:num_sums, 0:sums_width])
+                weight = T.sblock_alloc_buffer((1,), arithmetic, scope="global")
                 for r in T.serial(T.Cast("int64", parts[vp + 1] - parts[vp])):
                     row: T.let[T.int64] = T.Cast("int64", parts[vp]) + r
                     start: T.let[T.int64] = T.Cast("int64", indptr[row])
                     stop: T.let[T.int64] = T.Cast("int64", indptr[row + 1])
                     for c in T.serial(k):
-                        out[row, c] = T.Cast(dtype, 0)
+                        total(out, sums)[sums_row(row, vp), c] = T.Cast(arithmetic, 0)
                     for j in T.serial(stop - start):
                         if prefetch:
                             ahead: T.let[T.int64] = T.Cast(
@@ -178,16 +201,19 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                                     )
                                 )
                         source: T.let[T.int64] = T.Cast("int64", indices[start + j])
-                        weight: T.let[getattr(T, dtype)] = edge_value(w, edge_ids, start + j)
+                        weight[0] = edge_value(w, edge_ids, start + j)
                         for c in T.serial(k // unroll):
                             for u in T.unroll(unroll):
-                                out[row, c * unroll + u] = out[row, c * unroll + u] + product(
-                                    gy[source, column(columns, row, c * unroll + u)], weight
-                                )
+                                total(out, sums)[sums_row(row, vp), c * unroll + u] = total(out, sums)[
+                                    sums_row(row, vp), c * unroll + u
+                                ] + product(gy[source, column(columns, row, c * unroll + u)], weight[0])
                         for u in T.unroll(k % unroll):
-                            out[row, k - k % unroll + u] = out[row, k - k % unroll + u] + product(
-                                gy[source, column(columns, row, k - k % unroll + u)], weight
-                            )
+                            total(out, sums)[sums_row(row, vp), k - k % unroll + u] = total(out, sums)[
+                                sums_row(row, vp), k - k % unroll + u
+                            ] + product(gy[source, column(columns, row, k - k % unroll + u)], weight[0])
+                    if rounds:
+                        for c in T.serial(k):
+                            out[row, c] = converted(sums[vp, c], arithmetic, dtype)
 
     return maxk_backward
 

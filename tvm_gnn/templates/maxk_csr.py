@@ -6,7 +6,8 @@ the sources into even shares, the second the rows into nnz-balanced parts.
 Compressing a row: the bound that k features pass is found by bisection, on the bits of floats, which as integers are in
 the order of the floats; each step counts the features up to a bound with vector compares. Then one pass writes the
 columns above it and, as far as k reaches, those equal to it. A row of `y` is itself the accumulator of the sum: it
-stays in the core's first cache, while a kept feature may add to any of its columns.
+stays in the core's first cache, while a kept feature may add to any of its columns. Of half types every part has a row
+of `sums` for this, which is rounded into `y` once.
 """
 
 from __future__ import annotations
@@ -15,21 +16,27 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ..ops import Problem
+from ..ops.dtypes import itemsize_of
 from ..ops.maxk import MaxK
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
+from .conversion import converted
 from .expressions import BITS, float_at, folding, place_among_floats
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
 from .space import Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = (
-    *("indptr", "indices", "edge_ids", "w", "x", "y", "values", "columns", "parts", "prefetch_distance"),
+    *("indptr", "indices", "edge_ids", "w", "x", "y", "values", "columns", "sums", "parts", "prefetch_distance"),
 )
-SOURCES: tuple[str, ...] = ("templates/maxk_csr.py", "templates/expressions.py")
+SOURCES: tuple[str, ...] = (
+    "templates/maxk_csr.py",
+    "templates/expressions.py",
+    "templates/conversion.py",
+    "ops/maxk.py",
+    "ops/dtypes.py",
+)
 
 _CACHE_LINE_BYTES = 64
 # A graph whose compressed features fit a core's own cache gains nothing from prefetching.
@@ -47,7 +54,7 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     ``prefetch`` distance in neighbours (0: none), and those of `launch.part_decisions`.
     """
     k = _k(problem)
-    widest = _floor_power_of_two(min(problem.width, max(1, target.vector_bytes // problem.itemsize)))
+    widest = _floor_power_of_two(min(problem.width, max(1, target.vector_bytes // problem.arithmetic_itemsize)))
 
     def legal(choice: Mapping[str, Value]) -> bool:
         return parts_are_distinct(choice, target.threads, sees_cuts=True)
@@ -105,12 +112,14 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     op = problem.op
     assert isinstance(op, MaxK)
     F, k, dtype, index_dtype = problem.width, op.k, problem.dtype, problem.index_dtype
-    itemsize, index_size = problem.itemsize, np.dtype(index_dtype).itemsize
+    itemsize, index_size, arithmetic = problem.itemsize, problem.index_itemsize, problem.arithmetic_dtype
     column_dtype = problem.dtype_of(problem.outputs[2])
-    column_size = np.dtype(column_dtype).itemsize
+    column_size = itemsize_of(column_dtype)
+    rounds = dtype != arithmetic
+    sums_width = F if rounds else 1
     lanes, unroll, prefetch = int(code["lanes"]), int(code["unroll"]), bool(code["prefetch"])
     whole, left_over = F // lanes, F % lanes
-    bits_dtype = BITS[dtype]
+    bits_dtype = BITS[arithmetic]
 
     # The least of at least k maxima of disjoint sets of features is passed or met by k features.
     groups = -(-k // lanes)
@@ -139,13 +148,22 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     fold_larger, fold_smaller = folding(larger, lanes, 1), folding(smaller, lanes, 1)
     fold_sum = folding(lambda a, b: a + b, lanes, 1)
 
+    def loaded(value: Any) -> Any:
+        return converted(value, dtype, arithmetic)
+
     def message(value: Any, weight: Any) -> Any:
-        return value * weight if op.uses_edges else value
+        return loaded(value) * weight if op.uses_edges else loaded(value)
 
     def edge_value(w: Any, edge_ids: Any, p: Any) -> Any:
         if not op.uses_edges:
-            return T.Cast(dtype, 1)
-        return w[T.Cast("int64", edge_ids[p]) if problem.edge_order == "edge_ids" else p, 0]
+            return T.Cast(arithmetic, 1)
+        return loaded(w[T.Cast("int64", edge_ids[p]) if problem.edge_order == "edge_ids" else p, 0])
+
+    def total(y: Any, sums: Any) -> Any:  # the parser would rename a buffer that is given another name
+        return sums if rounds else y
+
+    def sums_row(row: Any, part: Any) -> Any:
+        return part if rounds else row
 
     def prefetched(address: Any) -> Any:  # for reading, into every level of cache, data
         return T.call_llvm_intrin("void", "llvm.prefetch", address, T.int32(0), T.int32(3), T.int32(1))
@@ -162,6 +180,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         y_handle: T.handle,
         values_handle: T.handle,
         columns_handle: T.handle,
+        sums_handle: T.handle,
         parts_handle: T.handle,
         prefetch_distance: T.int64,
     ):
@@ -171,6 +190,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         num_edges = T.int64()
         num_ids = T.int64()
         num_weights = T.int64()
+        num_sums = T.int64()
         num_bounds = T.int64()
         indices = T.match_buffer(indices_handle, (num_edges,), index_dtype, align=index_size)
         edge_ids = T.match_buffer(edge_ids_handle, (num_ids,), index_dtype, align=index_size)
@@ -179,6 +199,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         y = T.match_buffer(y_handle, (num_dst, F), dtype, align=itemsize)
         values = T.match_buffer(values_handle, (num_src, k), dtype, align=itemsize)
         columns = T.match_buffer(columns_handle, (num_src, k), column_dtype, align=column_size)
+        sums = T.match_buffer(sums_handle, (num_sums, sums_width), arithmetic, align=problem.arithmetic_itemsize)
         indptr = T.match_buffer(indptr_handle, (num_dst + 1,), index_dtype, align=index_size)
         parts = T.match_buffer(parts_handle, (num_bounds,), index_dtype, align=index_size)
         for share in T.parallel(num_bounds - 1):
@@ -186,9 +207,9 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                 vs = T.axis.spatial(num_bounds - 1, share)
                 T.reads(x[0:num_src, 0:F])
                 T.writes(values[0:num_src, 0:k], columns[0:num_src, 0:k])
-                maxima = T.sblock_alloc_buffer((kept + 1, lanes), dtype, scope="global")
-                least = T.sblock_alloc_buffer((lanes,), dtype, scope="global")
-                largest = T.sblock_alloc_buffer((lanes,), dtype, scope="global")
+                maxima = T.sblock_alloc_buffer((kept + 1, lanes), arithmetic, scope="global")
+                least = T.sblock_alloc_buffer((lanes,), arithmetic, scope="global")
+                largest = T.sblock_alloc_buffer((lanes,), arithmetic, scope="global")
                 count = T.sblock_alloc_buffer((lanes,), "int32", scope="global")
                 places = T.sblock_alloc_buffer((2,), bits_dtype, scope="global")
                 # How many columns are kept, and how many equal to the bound are still to be kept. Both are in use from
@@ -196,28 +217,31 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                 # a vector register.
                 chosen = T.sblock_alloc_buffer((1,), "int32", scope="global")
                 equals = T.sblock_alloc_buffer((1,), "int32", scope="global")
+                feature = T.sblock_alloc_buffer((1,), arithmetic, scope="global")
                 first: T.let[T.int64] = num_src * vs // (num_bounds - 1)
                 for r in T.serial(num_src * (vs + 1) // (num_bounds - 1) - first):
                     chosen[0] = 0
                     equals[0] = 0
                     for g in T.unroll(kept + 1):
                         for lane in T.vectorized(lanes):
-                            maxima[g, lane] = T.Cast(dtype, -math.inf)
+                            maxima[g, lane] = T.Cast(arithmetic, -math.inf)
                     for v in T.serial(whole // kept):
                         for g in T.unroll(kept):
                             for lane in T.vectorized(lanes):
-                                maxima[g, lane] = larger(x[first + r, (v * kept + g) * lanes + lane], maxima[g, lane])
+                                maxima[g, lane] = larger(
+                                    loaded(x[first + r, (v * kept + g) * lanes + lane]), maxima[g, lane]
+                                )
                     for g in T.unroll(whole % kept):
                         for lane in T.vectorized(lanes):
                             maxima[g, lane] = larger(
-                                x[first + r, (whole // kept * kept + g) * lanes + lane], maxima[g, lane]
+                                loaded(x[first + r, (whole // kept * kept + g) * lanes + lane]), maxima[g, lane]
                             )
                     if left_over > 0:
                         for lane in T.vectorized(lanes):
-                            maxima[kept, lane] = larger(x[first + r, F - lanes + lane], maxima[kept, lane])
+                            maxima[kept, lane] = larger(loaded(x[first + r, F - lanes + lane]), maxima[kept, lane])
                     # More than k features pass the lower of the two bounds (or just k), less than k the upper one.
                     for lane in T.vectorized(lanes):
-                        least[lane] = maxima[0, lane] if groups > 0 else T.Cast(dtype, -math.inf)
+                        least[lane] = maxima[0, lane] if groups > 0 else T.Cast(arithmetic, -math.inf)
                     for g in T.unroll(max(groups, 1) - 1):
                         for lane in T.vectorized(lanes):
                             least[lane] = smaller(maxima[g + 1, lane], least[lane])
@@ -228,22 +252,24 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                             largest[lane] = larger(maxima[g + 1, lane], largest[lane])
                     fold_smaller(least)
                     fold_larger(largest)
-                    places[0] = place_among_floats(least[0], dtype) - T.Cast(bits_dtype, 1)
-                    places[1] = place_among_floats(largest[0], dtype)
+                    places[0] = place_among_floats(least[0], arithmetic) - T.Cast(bits_dtype, 1)
+                    places[1] = place_among_floats(largest[0], arithmetic)
                     while places[0] < places[1]:
-                        bound: T.let[getattr(T, dtype)] = float_at(middle(places[0], places[1]), dtype)
+                        bound: T.let[getattr(T, arithmetic)] = float_at(middle(places[0], places[1]), arithmetic)
                         for lane in T.vectorized(lanes):
                             count[lane] = 0
                         for v in T.serial(whole):
                             for lane in T.vectorized(lanes):
                                 count[lane] = count[lane] + T.Cast(
-                                    "int32", stays(x[first + r, v * lanes + lane], bound)
+                                    "int32", stays(loaded(x[first + r, v * lanes + lane]), bound)
                                 )
                         if left_over > 0:
                             for lane in T.vectorized(lanes):
                                 count[lane] = count[lane] + T.Cast(
                                     "int32",
-                                    T.And(lane >= lanes - left_over, stays(x[first + r, F - lanes + lane], bound)),
+                                    T.And(
+                                        lane >= lanes - left_over, stays(loaded(x[first + r, F - lanes + lane]), bound)
+                                    ),
                                 )
                         place: T.let[getattr(T, bits_dtype)] = middle(places[0], places[1])
                         fold_sum(count)
@@ -252,14 +278,15 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                         high: T.let[getattr(T, bits_dtype)] = places[1]
                         places[1] = T.Select(passing <= k, place, high)
                         places[0] = T.Select(T.Or(passing >= k, place == high), place, places[0])
-                    limit: T.let[getattr(T, dtype)] = float_at(places[1], dtype)
+                    limit: T.let[getattr(T, arithmetic)] = float_at(places[1], arithmetic)
                     for c in T.serial(F):
                         if chosen[0] < k:
                             columns[first + r, chosen[0]] = T.Cast(column_dtype, c)
-                            equal: T.let[T.int32] = T.Cast("int32", x[first + r, c] == limit)
+                            feature[0] = loaded(x[first + r, c])
+                            equal: T.let[T.int32] = T.Cast("int32", feature[0] == limit)
                             taken: T.let[T.int32] = T.Cast("int32", equals[0] > 0) * equal
                             equals[0] = equals[0] - equal
-                            chosen[0] = chosen[0] + 1 - T.Cast("int32", stays(x[first + r, c], limit)) + taken
+                            chosen[0] = chosen[0] + 1 - T.Cast("int32", stays(feature[0], limit)) + taken
                     for j in T.serial(k):
                         values[first + r, j] = x[first + r, T.Cast("int32", columns[first + r, j])]
         for part in T.parallel(num_bounds - 1):
@@ -274,17 +301,19 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                     values[0:num_src, 0:k],
                     columns[0:num_src, 0:k],
                     y[0:num_dst, 0:F],
+                    sums[0:num_sums, 0:sums_width],
                 )
-                T.writes(y[0:num_dst, 0:F])
+                T.writes(y[0:num_dst, 0:F], sums[0:num_sums, 0:sums_width])
+                weight = T.sblock_alloc_buffer((1,), arithmetic, scope="global")
                 for r in T.serial(T.Cast("int64", parts[vp + 1] - parts[vp])):
                     row: T.let[T.int64] = T.Cast("int64", parts[vp]) + r
                     start: T.let[T.int64] = T.Cast("int64", indptr[row])
                     stop: T.let[T.int64] = T.Cast("int64", indptr[row + 1])
                     for v in T.serial(whole):
                         for lane in T.vectorized(lanes):
-                            y[row, v * lanes + lane] = T.Cast(dtype, 0)
+                            total(y, sums)[sums_row(row, vp), v * lanes + lane] = T.Cast(arithmetic, 0)
                     for c in T.serial(left_over):
-                        y[row, whole * lanes + c] = T.Cast(dtype, 0)
+                        total(y, sums)[sums_row(row, vp), whole * lanes + c] = T.Cast(arithmetic, 0)
                     for j in T.serial(stop - start):
                         if prefetch:
                             ahead: T.let[T.int64] = T.Cast(
@@ -295,23 +324,35 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                             for p in each_line(column_lines):
                                 T.evaluate(prefetched(T.address_of(columns[ahead, T.min(p * column_line, k - 1)])))
                         source: T.let[T.int64] = T.Cast("int64", indices[start + j])
-                        weight: T.let[getattr(T, dtype)] = edge_value(w, edge_ids, start + j)
+                        weight[0] = edge_value(w, edge_ids, start + j)
                         for c in T.serial(k // unroll):
                             for u in T.unroll(unroll):
-                                y[row, T.Cast("int32", columns[source, c * unroll + u])] = y[
-                                    row, T.Cast("int32", columns[source, c * unroll + u])
-                                ] + message(values[source, c * unroll + u], weight)
+                                total(y, sums)[sums_row(row, vp), T.Cast("int32", columns[source, c * unroll + u])] = (
+                                    total(y, sums)[sums_row(row, vp), T.Cast("int32", columns[source, c * unroll + u])]
+                                    + message(values[source, c * unroll + u], weight[0])
+                                )
                         for u in T.unroll(k % unroll):
-                            y[row, T.Cast("int32", columns[source, k - k % unroll + u])] = y[
-                                row, T.Cast("int32", columns[source, k - k % unroll + u])
-                            ] + message(values[source, k - k % unroll + u], weight)
+                            total(y, sums)[sums_row(row, vp), T.Cast("int32", columns[source, k - k % unroll + u])] = (
+                                total(y, sums)[sums_row(row, vp), T.Cast("int32", columns[source, k - k % unroll + u])]
+                                + message(values[source, k - k % unroll + u], weight[0])
+                            )
                     if op.reduce_op.divides_by_degree:
-                        degree: T.let[getattr(T, dtype)] = T.Cast(dtype, T.max(stop - start, T.int64(1)))
+                        degree: T.let[getattr(T, arithmetic)] = T.Cast(arithmetic, T.max(stop - start, T.int64(1)))
                         for v in T.serial(whole):
                             for lane in T.vectorized(lanes):
-                                y[row, v * lanes + lane] = y[row, v * lanes + lane] / degree
+                                total(y, sums)[sums_row(row, vp), v * lanes + lane] = (
+                                    total(y, sums)[sums_row(row, vp), v * lanes + lane] / degree
+                                )
                         for c in T.serial(left_over):
-                            y[row, whole * lanes + c] = y[row, whole * lanes + c] / degree
+                            total(y, sums)[sums_row(row, vp), whole * lanes + c] = (
+                                total(y, sums)[sums_row(row, vp), whole * lanes + c] / degree
+                            )
+                    if rounds:
+                        for v in T.serial(whole):
+                            for lane in T.vectorized(lanes):
+                                y[row, v * lanes + lane] = converted(sums[vp, v * lanes + lane], arithmetic, dtype)
+                        for c in T.serial(left_over):
+                            y[row, whole * lanes + c] = converted(sums[vp, whole * lanes + c], arithmetic, dtype)
 
     return maxk
 

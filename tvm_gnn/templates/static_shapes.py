@@ -24,7 +24,10 @@ def specialised(function: Any, problem: Problem, counts: tuple[int, int, int], o
     }
     sizes |= {name: ((num_edges,), problem.index_dtype) for name in ("indices", "edge_ids")}
     sizes |= {"indptr": ((num_dst + 1,), problem.index_dtype), "parts": ((2,), problem.index_dtype)}
-    names = [parameter.name for parameter in function.params]
+    if problem.dtype != problem.arithmetic_dtype:
+        sizes["sums"] = ((1, problem.outputs[0].width), problem.arithmetic_dtype)
+    static = {each.name for each in problem.inputs if each.rows == "once"}
+    names = [parameter.name for parameter in function.params if parameter.name not in static]
     for name in sorted(names, key=lambda name: order.index(name) if name in order else len(order)):
         parameter = next(each for each in function.params if each.name == name)
         if not hasattr(parameter, "dtype"):  # a launch parameter, no buffer; MetaSchedule knows buffers only
