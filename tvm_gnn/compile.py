@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, overload
+
+import numpy as np
 
 from . import config
 from .arguments import integer
@@ -15,6 +19,7 @@ from .graph import Graph
 from .graph.signature import comparable_distance
 from .ops import Operator, parse_op
 from .ops.dims import RowShape
+from .ops.dtypes import largest_number
 from .runtime.kernel import BoundLibrary, Kernel, Provenance
 from .runtime.library import Library
 from .toolchain.target import detect
@@ -145,6 +150,8 @@ def load(
     dtype: str = "float32",
     edge_feat: RowShape | None = None,
     edge_order: str = "caller",
+    fill: float = 0.0,
+    deterministic: bool | None = None,
 ) -> Kernel:
     """The best kernel known for an operator on a graph. Never tunes.
 
@@ -165,6 +172,12 @@ def load(
         Most threads to use; default: what affinity, cgroup quota and environment allow.
     edge_order : {"caller", "csr"}
         Order in which calls pass edge values; ``"csr"`` after `Graph.to_csr_order` saves the permutation per call.
+    fill : float
+        What rows without an edge hold, of operators that reduce the edges of every destination.
+    deterministic : bool, optional
+        Serve the default schedule whatever has been tuned, so that every process and number of threads computes the
+        same bits; default: what ``torch.use_deterministic_algorithms`` says, if torch is imported. A tuned schedule
+        gives the same bits in every call too, but another one may add in another order.
 
     Returns
     -------
@@ -183,15 +196,16 @@ def load(
     task = make_task(
         graph, op, feat, target=target, threads=threads, dtype=dtype, edge_feat=edge_feat, edge_order=edge_order
     )
+    options = {"fill": _checked_fill(task, fill), "deterministic": _is_deterministic(deterministic)}
     if task.is_empty:
-        return _kernel(task, None, Provenance("default"))
-    found = _find(task)
+        return _kernel(task, None, Provenance("default"), options)
+    found = None if options["deterministic"] else _find(task)
     if found is not None:
         artifact, level, library = found
         provenance = Provenance(level, dict(artifact.decisions), str(artifact.path), dict(artifact.measured))
-        return _kernel(task, library, provenance)
+        return _kernel(task, library, provenance, options)
     library, path = _default_library(task)
-    return _kernel(task, library, Provenance("default", dict(task.space.default), path))
+    return _kernel(task, library, Provenance("default", dict(task.space.default), path), options)
 
 
 def make_task(
@@ -229,7 +243,29 @@ def default_key(task: Task) -> TaskKey:
     return TaskKey({**task.key.as_dict(), "schedule": code})
 
 
-def _kernel(task: Task, library: Library | None, provenance: Provenance) -> Kernel:
+def _checked_fill(task: Task, fill: Any) -> float:
+    if isinstance(fill, bool) or not isinstance(fill, int | float | np.number):
+        raise InputTypeError(f"fill: must be a number (got {fill!r}).")
+    if fill == 0:
+        return 0.0
+    if task.op.reduced is None:
+        raise InputError(f"fill: {task.op.name} gives no row per destination that is 0 without an edge (got {fill}).")
+    value = float(fill)
+    if math.isfinite(value) and abs(value) > largest_number(task.dtype):
+        raise InputError(f"fill: must be in the range of {task.dtype} (got {fill}).")
+    return value
+
+
+def _is_deterministic(deterministic: Any) -> bool:
+    if deterministic is None:
+        torch = sys.modules.get("torch")
+        return torch is not None and bool(torch.are_deterministic_algorithms_enabled())
+    if not isinstance(deterministic, bool | np.bool_):
+        raise InputTypeError(f"deterministic: must be True, False or None (got {deterministic!r}).")
+    return bool(deterministic)
+
+
+def _kernel(task: Task, library: Library | None, provenance: Provenance, options: dict[str, Any]) -> Kernel:
     bound = None
     if library is not None:
         bound = BoundLibrary(library, task.template.ARGUMENTS, task.launch(provenance.decisions))
@@ -242,8 +278,9 @@ def _kernel(task: Task, library: Library | None, provenance: Provenance) -> Kern
         dtype=task.dtype,
         edge_feat=task.edge_feat,
         edge_order=task.edge_order,
+        **options,
     )
-    return Kernel(task.graph, task.problem, bound, task.target.threads, provenance, again)
+    return Kernel(task.graph, task.problem, bound, task.target.threads, provenance, again, options["fill"])
 
 
 def _find(task: Task) -> tuple[Artifact, str, Library] | None:

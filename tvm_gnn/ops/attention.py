@@ -47,6 +47,7 @@ class Attention(Operator):
     negative_slope: float = 0.2
     attention: bool = False
     base_name: ClassVar[str]
+    reduced: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         slope, attention = self.negative_slope, self.attention

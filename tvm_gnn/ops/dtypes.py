@@ -56,6 +56,12 @@ def arithmetic_dtype(dtype: str) -> str:
     return _TABLE[dtype].arithmetic
 
 
+def largest_number(dtype: str) -> float:
+    """The largest finite number of a dtype."""
+    # bfloat16 has the exponents of float32, and the upper half of its bits.
+    return (2 - 2.0**-7) * 2.0**127 if dtype == "bfloat16" else float(np.finfo(dtype).max)
+
+
 @cache
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy dtype of that name.

@@ -29,6 +29,8 @@ class Operator(ABC):
     primitive: ClassVar[str]
     # Of values, that it is computed for.
     dtypes: ClassVar[tuple[str, ...]] = DTYPES
+    # Which output reduces the edges of every destination, so that rows without one may be filled; None if none does.
+    reduced: ClassVar[int | None] = None
 
     @property
     @abstractmethod

@@ -49,6 +49,7 @@ class Relational(Operator):
     cross: str
     relations: int = 1
     primitive: ClassVar[str] = "relational"
+    reduced: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         count = integer("relations", self.relations)

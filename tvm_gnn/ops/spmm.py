@@ -37,6 +37,7 @@ class SpMM(Operator):
     reduce: str
     arg: bool = False
     primitive: ClassVar[str] = "spmm"
+    reduced: ClassVar[int | None] = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.arg, bool):
