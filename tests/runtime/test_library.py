@@ -17,7 +17,7 @@ from tvm_gnn.templates.spmm_csr import ARGUMENTS
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS, variant
 from tvm_gnn.testing.operands import problem
 
-LAUNCH = {"parts": 4, "tasks": 2, "prefetch_distance": 0}
+LAUNCH = {"parts": 4, "tasks": 2, "slices": 1, "prefetch_distance": 0}
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ x = rng.integers(-5, 5, (200, 16)).astype(np.float32)
 dense = np.zeros((200, 200))
 np.add.at(dense, (np.repeat(np.arange(200), graph.in_degrees), graph.indices), 1)
 def kernel():
-    launch = {"parts": 16, "tasks": 16, "prefetch_distance": 0}
+    launch = {"parts": 16, "tasks": 16, "slices": 1, "prefetch_distance": 0}
     bound = BoundLibrary(Library(Path(sys.argv[2])), ARGUMENTS, launch)
     return Kernel(graph, problem("copy_u_sum", 16), bound, threads, Provenance("default"))
 before = kernel()

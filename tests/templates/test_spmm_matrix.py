@@ -94,9 +94,10 @@ def test_every_value_is_covered(feat: int) -> None:
 
 def test_half_types_have_the_schedules_of_what_they_are_computed_in() -> None:
     for target in TARGETS:
-        single = space_of(problem("u_mul_e_sum", 64), target)
+        # Slices keep their sums in the output, which halves cannot.
+        single = [choice for choice in space_of(problem("u_mul_e_sum", 64), target) if choice["slices"] == 1]
         for dtype in ("float16", "bfloat16"):
-            assert list(space_of(problem("u_mul_e_sum", 64, dtype), target)) == list(single)
+            assert list(space_of(problem("u_mul_e_sum", 64, dtype), target)) == single
 
 
 def test_launches_cover_every_run_time_value() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tvm_gnn.errors import InputError
 from tvm_gnn.templates import spmm_csr
-from tvm_gnn.templates.space import Space
+from tvm_gnn.templates.space import Counts, Space
 from tvm_gnn.testing.operands import problem
 from tvm_gnn.testing.schedules import TARGETS, covering_sample, space_of, values_of
 from tvm_gnn.toolchain.target import CpuTarget
@@ -27,8 +27,8 @@ def plain_space(feat: int, target: str) -> Space:
 def test_the_default_is_legal_whatever_the_sizes(feat: int, target: str, threads: int) -> None:
     base = TARGETS[target]
     cpu = CpuTarget(base.cpu, base.vector_bytes, base.vector_registers, threads)
-    for num_src, num_edges in ((1, 1), (1000, 10), (10**6, 10**7), (3 * 10**9, 10**10)):
-        space = spmm_csr.space(problem("copy_u_sum", feat), cpu, num_src, num_edges)
+    for num_src, num_edges in ((1, 1), (1000, 10), (5000, 10**6), (10**6, 10**7), (3 * 10**9, 10**10)):
+        space = spmm_csr.space(problem("copy_u_sum", feat), cpu, Counts(num_src, num_src, num_edges))
         assert space.check(space.default) == space.default
 
 

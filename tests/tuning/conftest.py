@@ -17,6 +17,7 @@ import tvm_gnn
 import tvm_gnn.tuning.workload as workload
 from tvm_gnn import Graph, datasets
 from tvm_gnn.compile import make_task
+from tvm_gnn.templates import spmm_csr
 from tvm_gnn.templates.space import Decisions
 from tvm_gnn.toolchain.launcher import CALL, OMP_PARALLEL, TVM_PARALLEL
 from tvm_gnn.toolchain.link import linker
@@ -59,6 +60,7 @@ class Machine:
         """The schedule that a library and its launch parameters mean."""
         return {
             **json.loads(library.read_text()),
+            "slices": launch["slices"],
             "prefetch": launch["prefetch_distance"],
             "parts": launch["parts"],
             "dynamic": launch["tasks"] > THREADS,
@@ -203,6 +205,7 @@ def runner(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A kernel library from C: the body sees the arrays, as float or int32 pointers, and the sizes of karate."""
     folder = tmp_path_factory.mktemp("c")
+    at = spmm_csr.ARGUMENTS.index
 
     def build(body: str) -> Path:
         source = folder / f"kernel{len(list(folder.glob('*.c')))}.c"
@@ -223,8 +226,8 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
                     }}
             }}
             int {CALL}(Any *args, int count, void *result, int tasks, int threads) {{
-                int32_t *indptr = data(args, 0), *indices = data(args, 1);
-                float *w = data(args, 3), *x = data(args, 4), *y = data(args, 5);
+                int32_t *indptr = data(args, {at("indptr")}), *indices = data(args, {at("indices")});
+                float *w = data(args, {at("w")}), *x = data(args, {at("x")}), *y = data(args, {at("y")});
                 {body}
                 return 0;
             }}

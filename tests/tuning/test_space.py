@@ -10,7 +10,7 @@ import pytest
 from tvm_gnn.errors import InputError
 from tvm_gnn.templates import spmm_csr
 from tvm_gnn.templates.launch import code_decisions, launch_parameters
-from tvm_gnn.templates.space import Decision, Space
+from tvm_gnn.templates.space import Counts, Decision, Space
 from tvm_gnn.testing.operands import problem
 from tvm_gnn.toolchain.target import CpuTarget
 
@@ -21,12 +21,12 @@ TARGETS = [
     CpuTarget("half", vector_bytes=32, vector_registers=16, threads=1),
     CpuTarget("narrow", vector_bytes=16, vector_registers=16, threads=4),
 ]
-SIZES = ((34, 156), (1_000_000, 20_000_000))
+SIZES = (Counts(34, 34, 156), Counts(4_000, 4_000, 2_000_000), Counts(1_000_000, 1_000_000, 20_000_000))
 
 
 def spaces(widths: tuple[int, ...] = WIDTHS) -> list[Space]:
     return [
-        spmm_csr.space(problem("copy_u_sum", feat), target, *size)
+        spmm_csr.space(problem("copy_u_sum", feat), target, size)
         for feat, target, size in itertools.product(widths, TARGETS, SIZES)
     ]
 

@@ -15,6 +15,7 @@ from . import frameworks, sparse_matrices
 from .canonical import csr_from_coo, csr_from_rows, transpose
 from .edge_order import gather_edges, inverse_order
 from .signature import Signature, bucket_of, exact_digest
+from .sliced import SlicedCsr, sliced_by_source
 from .stats import GraphStats, compute_stats
 from .validate import (
     IntArray,
@@ -90,6 +91,7 @@ class Graph:
         self.edge_ids = edge_ids
         self.name = name
         self._partitions: dict[int, IntArray] = {}
+        self._sliced: dict[int, SlicedCsr] = {}
         self._reversed: dict[str, Graph] = {}
         self._reverse_of: weakref.ref[Graph] | None = None
 
@@ -407,6 +409,16 @@ class Graph:
             bounds.flags.writeable = False
             self._partitions.setdefault(count, bounds)
         return self._partitions[count]
+
+    def sliced(self, slices: int) -> SlicedCsr:
+        """The edges ordered by slice of sources, and by row within one; kept per `slices`. Cost: `sliced_by_source`."""
+        count = integer("slices", slices)
+        if count < 1:
+            raise InputError(f"slices: must be at least 1 (got {count}).")
+        if count not in self._sliced:
+            found = sliced_by_source(self.indptr, self.indices, self.edge_ids, self.num_src, count)
+            self._sliced.setdefault(count, found)
+        return self._sliced[count]
 
     def to_csr_order(self, values: Any) -> Any:
         """Edge values in the caller's edge order → CSR order; numpy or torch in, same kind out.

@@ -283,10 +283,15 @@ class KernelFrame(Frame):
         ids = graph.edge_ids if problem.edge_order == "edge_ids" and graph.edge_ids is not None else no_ids
         structure = {
             "indptr": graph.indptr,
+            "slice_indptr": no_ids,
             "indices": graph.indices,
             "edge_ids": ids,
             "parts": graph.row_partition(bound.launch["parts"]),
         }
+        if bound.launch["slices"] > 1:
+            sliced = graph.sliced(bound.launch["slices"])
+            ids = sliced.edge_ids if problem.edge_order == "edge_ids" else sliced.positions
+            structure |= {"slice_indptr": sliced.indptr, "indices": sliced.indices, "edge_ids": ids}
         if "sums" in bound.arguments and problem.dtype != problem.arithmetic_dtype:
             # Of every part a row, where the output's own dtype would round the sum at every addition.
             shape = (bound.launch["parts"], problem.outputs[0].width)

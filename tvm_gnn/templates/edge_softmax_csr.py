@@ -22,7 +22,7 @@ from ..toolchain.target import CpuTarget
 from .conversion import converted
 from .expressions import exponential, folding, larger
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
+from .space import Counts, Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = (*("indptr", "edge_ids", "logits", "weights", "parts", "prefetch_distance"),)
@@ -38,7 +38,7 @@ _MOST_HEADS = 16
 _MOST_VECTORS = 4
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of an edge softmax problem on a graph of this size.
 
     Decisions: ``chunk`` of edges taken together, and those of `launch.part_decisions`.
@@ -59,7 +59,7 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     default: Decisions = {
         "chunk": chunks[0],
         "prefetch": 0,
-        **serial_or_balanced(target.threads, 8 * num_edges * problem.width),
+        **serial_or_balanced(target.threads, 8 * counts.num_edges * problem.width),
     }
     return Space(decisions, default, legal)
 
@@ -95,7 +95,7 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     return sch.mod
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The unscheduled function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
     return specialised(_prim_func(problem, code), problem, counts)

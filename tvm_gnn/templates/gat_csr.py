@@ -23,7 +23,7 @@ from ..toolchain.target import CpuTarget
 from .conversion import converted
 from .expressions import exponential, larger, leaky_relu
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
+from .space import Counts, Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = (
@@ -45,7 +45,7 @@ _STACK_BUFFER_BYTES = 1024
 _PREFETCH_FROM_BYTES = 1 << 20
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of a graph attention problem on a graph of this size.
 
     Decisions: ``lanes`` per vector of features, ``vectors`` of sums that a cell keeps, ``chunk`` of edges whose
@@ -88,8 +88,8 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
         "lanes": widest,
         "vectors": vectors[0],
         "chunk": chunks[0],
-        "prefetch": 16 if num_src * problem.width * problem.itemsize > _PREFETCH_FROM_BYTES else 0,
-        **serial_or_balanced(target.threads, 2 * num_edges * problem.width),
+        "prefetch": 16 if counts.num_src * problem.width * problem.itemsize > _PREFETCH_FROM_BYTES else 0,
+        **serial_or_balanced(target.threads, 2 * counts.num_edges * problem.width),
     }
     default["vectors"] = max(v for v in vectors if legal({**default, "vectors": v}))
     default["chunk"] = max(c for c in chunks[:3] if legal({**default, "chunk": c}))
@@ -123,7 +123,7 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     return tvm.IRModule({"main": _prim_func(problem, code)})
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The same function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
     return specialised(_prim_func(problem, code), problem, counts)

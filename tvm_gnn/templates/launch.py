@@ -1,4 +1,4 @@
-"""The decisions that every CSR template shares: how rows are cut into parts and handed to threads, how far to prefetch.
+"""The decisions that templates share: how rows are cut into parts and handed to threads, how far to prefetch, slices.
 
 They are passed at run time, so that one library serves many schedules.
 """
@@ -10,10 +10,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..ops import Problem
-from .space import Decision, Decisions, Value
+from .space import Counts, Decision, Decisions, Value
 
 # Below about this many multiply-adds one thread is done before a second has woken up.
 SERIAL_BELOW = 100_000
+# Slices of fewer bytes, or with fewer edges in a row, cost more than what they save.
+_LEAST_SLICE_BYTES = 1 << 13
+_LEAST_EDGES_IN_SLICE = 4
+# Defaults: slices of about twice a core's first cache were the fastest, from about this many edges in a row.
+_LONG_ROW = 128
+_CORE_CACHE_BYTES = 1 << 20
+_SLICE_BYTES = 72 << 10
 
 
 def part_decisions(threads: int) -> tuple[Decision, Decision]:
@@ -32,6 +39,25 @@ def parts_are_distinct(choice: Mapping[str, Value], threads: int, sees_cuts: boo
     return int(choice["parts"]) <= threads or sees_cuts
 
 
+def slice_counts(counts: Counts, row_bytes: int) -> tuple[int, ...]:
+    """How many slices of sources may pay (1: none), where a source has `row_bytes` of features."""
+    most = min(
+        counts.num_src * row_bytes // _LEAST_SLICE_BYTES,
+        counts.num_edges // (_LEAST_EDGES_IN_SLICE * max(1, counts.num_dst)),
+    )
+    return tuple(slices for slices in (1, 4, 8, 16, 32, 64) if slices <= max(1, most))
+
+
+def dense_default(counts: Counts, row_bytes: int, threads: int, allowed: tuple[int, ...]) -> Decisions:
+    """What a default schedule changes where rows are long and features pass a core's cache; nothing elsewhere."""
+    total = counts.num_src * row_bytes
+    if counts.num_edges < _LONG_ROW * counts.num_dst or total < _CORE_CACHE_BYTES or max(allowed) == 1:
+        return {}
+    fitting = [slices for slices in allowed if total // slices <= _SLICE_BYTES]
+    # Long runs of rows use a slice most before the next one takes its place.
+    return {"slices": min(fitting, default=max(allowed)), "prefetch": 0, "parts": threads, "dynamic": False}
+
+
 def serial_or_balanced(threads: int, multiply_adds: int) -> Decisions:
     """The part decisions of a default schedule."""
     serial = threads == 1 or multiply_adds < SERIAL_BELOW
@@ -39,17 +65,20 @@ def serial_or_balanced(threads: int, multiply_adds: int) -> Decisions:
 
 
 def code_decisions(choice: Mapping[str, Value]) -> Decisions:
-    """What of a schedule shapes the code: of the prefetch distance only whether there is one, of the parts nothing."""
+    """What of a schedule shapes the code: whether there are slices and a prefetch distance, of the parts nothing."""
     code = {name: value for name, value in choice.items() if name not in ("parts", "dynamic")}
+    if "slices" in code:
+        code["slices"] = int(code["slices"]) > 1
     return {**code, "prefetch": bool(choice["prefetch"])}
 
 
 def launch_parameters(choice: Mapping[str, Value], threads: int) -> dict[str, int]:
-    """What of a schedule is passed at run time: parts, tasks handed out to the threads, prefetch distance."""
+    """What of a schedule is passed at run time: parts, tasks handed out to the threads, slices, prefetch distance."""
     parts = int(choice["parts"])
     return {
         "parts": parts,
         "tasks": parts if choice["dynamic"] else min(parts, threads),
+        "slices": int(choice.get("slices", 1)),
         "prefetch_distance": int(choice["prefetch"]),
     }
 

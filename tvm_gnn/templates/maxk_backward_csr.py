@@ -18,7 +18,7 @@ from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
 from .conversion import converted
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
+from .space import Counts, Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = (
@@ -38,7 +38,7 @@ _PREFETCH_FROM_BYTES = 1 << 20
 _MOST_UNROLLED = 16
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of the problem on a graph of this size.
 
     Decisions: ``unroll`` kept features at once, ``prefetch`` distance in neighbours (0: none), and those of
@@ -54,11 +54,11 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
         Decision("prefetch", (0, 8, 16, 32)),
         *part_decisions(target.threads),
     )
-    bytes_gathered = num_src * problem.width * problem.itemsize
+    bytes_gathered = counts.num_src * problem.width * problem.itemsize
     default: Decisions = {
         "unroll": min(k, 8),
         "prefetch": 16 if bytes_gathered > _PREFETCH_FROM_BYTES else 0,
-        **serial_or_balanced(target.threads, num_edges * k),
+        **serial_or_balanced(target.threads, counts.num_edges * k),
     }
     return Space(decisions, default, legal)
 
@@ -85,7 +85,7 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     return tvm.IRModule({"main": _prim_func(problem, code)})
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The same function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
     return specialised(_prim_func(problem, code), problem, counts, ("out", "gy", "w", "columns", "indptr"))

@@ -24,7 +24,7 @@ from ..toolchain.target import CpuTarget
 from .conversion import converted
 from .expressions import BITS, float_at, folding, place_among_floats
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
+from .space import Counts, Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = (
@@ -47,7 +47,7 @@ _MOST_UNROLLED = 16
 _MOST_GROUPS = 8
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of a MaxK problem on a graph of this size.
 
     Decisions: ``lanes`` of the vectors that the selection compares, ``unroll`` kept features of a neighbour at once,
@@ -65,12 +65,12 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
         Decision("prefetch", (0, 8, 16, 32)),
         *part_decisions(target.threads),
     )
-    bytes_gathered = num_src * k * problem.itemsize
+    bytes_gathered = counts.num_src * k * problem.itemsize
     default: Decisions = {
         "lanes": widest,
         "unroll": min(k, 8),
         "prefetch": 16 if bytes_gathered > _PREFETCH_FROM_BYTES else 0,
-        **serial_or_balanced(target.threads, num_edges * k + num_src * problem.width),
+        **serial_or_balanced(target.threads, counts.num_edges * k + counts.num_src * problem.width),
     }
     return Space(decisions, default, legal)
 
@@ -99,7 +99,7 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     return tvm.IRModule({"main": _prim_func(problem, code)})
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The same function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
     return specialised(_prim_func(problem, code), problem, counts, ("y", "x", "w", "indptr"))

@@ -18,7 +18,7 @@ from . import (
     sort_pool_csr,
     spmm_csr,
 )
-from .space import Space, Value
+from .space import Counts, Space, Value
 
 
 class Template(Protocol):
@@ -37,7 +37,7 @@ class Template(Protocol):
     ARGUMENTS: tuple[str, ...]
     SOURCES: tuple[str, ...]
 
-    def space(self, problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+    def space(self, problem: Problem, target: CpuTarget, counts: Counts) -> Space:
         """The schedules of a problem on a graph of this size; part and prefetch decisions as in `launch`."""
 
     def schedule_features(
@@ -48,7 +48,7 @@ class Template(Protocol):
     def scheduled_module(self, problem: Problem, code: Mapping[str, Value]) -> Any:
         """An IRModule with one function ``main``, ready to compile; node, edge and part counts are symbolic."""
 
-    def static_module(self, problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+    def static_module(self, problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
         """The unscheduled function at static (num_dst, num_src, num_edges)."""
 
 

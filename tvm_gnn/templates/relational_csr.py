@@ -18,7 +18,7 @@ from ..toolchain.target import CpuTarget
 from .conversion import converted
 from .expressions import accumulated
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
+from .space import Counts, Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = ("indptr", "indices", "edge_ids", "w", "x", "y", "parts", "prefetch_distance")
@@ -36,7 +36,7 @@ _STACK_BUFFER_BYTES = 1024
 _PREFETCH_FROM_BYTES = 1 << 20
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of a relational problem on a graph of this size.
 
     Decisions: ``lanes`` per vector, ``vectors`` per tile, ``prefetch`` distance in neighbours (0: none), and those of
@@ -65,8 +65,8 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     default: Decisions = {
         "lanes": widest,
         "vectors": 1,
-        "prefetch": 16 if num_src * width * problem.itemsize > _PREFETCH_FROM_BYTES else 0,
-        **serial_or_balanced(target.threads, num_edges * width),
+        "prefetch": 16 if counts.num_src * width * problem.itemsize > _PREFETCH_FROM_BYTES else 0,
+        **serial_or_balanced(target.threads, counts.num_edges * width),
     }
     default["vectors"] = max(v for v in vectors if legal({**default, "vectors": v}))
     return Space(decisions, default, legal)
@@ -94,7 +94,7 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     return tvm.IRModule({"main": _prim_func(problem, code)})
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The same function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
     return specialised(_prim_func(problem, code), problem, counts, ("y", "x", "w", "indptr"))

@@ -1,9 +1,10 @@
 """g-SDDMM over CSR rows in nnz-balanced parts: the TensorIR template, its schedule space and its default schedule.
 
-A part is a run of destination rows. Within a row the neighbours are taken in groups of `unroll`, so that their gathers
-and the latencies of their sums overlap. A dot product multiplies vectors of `lanes` features and sums across the lanes
-once per head; where the width is no multiple, the last vector overlaps the one before it, with the lanes that were
-counted already left out (a sum) or written twice (a plain result).
+A part is a run of destination rows; with slices of sources (`graph.sliced`) it takes one slice after the other, all of
+its rows in each. Within a row the neighbours are taken in groups of `unroll`, so that their gathers and the latencies
+of their sums overlap. A dot product multiplies vectors of `lanes` features and sums across the lanes once per head;
+where the width is no multiple, the last vector overlaps the one before it, with the lanes counted already left out (a
+sum) or written twice (a plain result).
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
 from .conversion import converted
 from .expressions import sum_across
-from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
+from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced, slice_counts
+from .space import Counts, Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
-ARGUMENTS: tuple[str, ...] = ("indptr", "indices", "edge_ids", "lhs", "rhs", "out", "parts", "prefetch_distance")
+ARGUMENTS: tuple[str, ...] = (
+    *("indptr", "slice_indptr", "indices", "edge_ids", "lhs", "rhs", "out"),
+    *("parts", "slices", "prefetch_distance"),
+)
 SOURCES: tuple[str, ...] = ("templates/sddmm_csr.py", "templates/expressions.py", "ops/sddmm.py")
 
 _CACHE_LINE_BYTES = 64
@@ -32,31 +36,34 @@ _PREFETCH_FROM_BYTES = 1 << 20
 _MOST_UNROLLED = 16
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of a g-SDDMM problem on a graph of this size.
 
-    Decisions: ``lanes`` per vector, ``unroll`` neighbours at once, ``prefetch`` distance of source rows in neighbours
-    (0: none), and those of `launch.part_decisions`.
+    Decisions: ``lanes`` per vector, ``unroll`` neighbours at once, ``slices`` of sources (1: none), ``prefetch``
+    distance of source rows in neighbours (0: none), and those of `launch.part_decisions`.
     """
     _, width = _heads(problem)
     widest = _floor_power_of_two(min(width, max(1, target.vector_bytes // problem.arithmetic_itemsize)))
     gathers = "src" in {each.rows for each in problem.inputs}
 
     def legal(choice: Mapping[str, Value]) -> bool:
-        return parts_are_distinct(choice, target.threads) and (gathers or choice["prefetch"] == 0)
+        prefetches, sliced = int(choice["prefetch"]) > 0, int(choice["slices"]) > 1
+        return parts_are_distinct(choice, target.threads) and not (prefetches and (sliced or not gathers))
 
     decisions = (
         Decision("lanes", tuple(sorted({max(1, widest // 2), widest}))),
         Decision("unroll", (1, 2, 4, 8)),
+        Decision("slices", slice_counts(counts, gathers * problem.width * problem.itemsize)),
         Decision("prefetch", (0, 8, 16, 32)),
         *part_decisions(target.threads),
     )
-    bytes_gathered = num_src * problem.width * problem.itemsize
+    bytes_gathered = counts.num_src * problem.width * problem.itemsize
     default: Decisions = {
         "lanes": widest,
         "unroll": 4,
+        "slices": 1,
         "prefetch": 16 if gathers and bytes_gathered > _PREFETCH_FROM_BYTES else 0,
-        **serial_or_balanced(target.threads, num_edges * problem.width),
+        **serial_or_balanced(target.threads, counts.num_edges * problem.width),
     }
     return Space(decisions, default, legal)
 
@@ -73,6 +80,8 @@ def schedule_features(
         "unroll": float(unroll),
         "vectors": -(-width // lanes) / 1.0,
         "columns_computed": -(-width // lanes) * lanes / max(1, width),
+        "slices": math.log2(int(choice["slices"])),
+        "edges_in_slice": mean_degree / int(choice["slices"]),
         "prefetch": float(choice["prefetch"]),
         "prefetch_over_degree": float(choice["prefetch"]) / max(1.0, mean_degree),
         "full_groups": mean_degree / unroll,
@@ -86,7 +95,7 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     return tvm.IRModule({"main": _prim_func(problem, code)})
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The same function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
     return specialised(_prim_func(problem, code), problem, counts)
@@ -100,6 +109,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     dtype, index_dtype, edge_order = problem.dtype, problem.index_dtype, problem.edge_order
     itemsize, index_size, arithmetic = problem.itemsize, problem.index_itemsize, problem.arithmetic_dtype
     lanes, unroll, prefetch = int(code["lanes"]), int(code["unroll"]), bool(code["prefetch"])
+    sliced = bool(code["slices"])
     heads, D = _heads(problem)
     whole, left_over = D // lanes, D % lanes
     each_head = T.unroll if heads * whole <= _MOST_UNROLLED else T.serial
@@ -131,7 +141,10 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         return T.Select(lane >= lanes - left_over, product, T.Cast(arithmetic, 0))
 
     def edge_at(edge_ids: Any, p: Any) -> Any:
-        return T.Cast("int64", edge_ids[p]) if edge_order == "edge_ids" else p
+        return T.Cast("int64", edge_ids[p]) if sliced or edge_order == "edge_ids" else p
+
+    def pointers(indptr: Any, slice_indptr: Any) -> Any:
+        return slice_indptr if sliced else indptr
 
     def grouped(size: int) -> Any:
         """``group(…)`` for use in TVMScript: all of `size` edges of a row, from the one at `first`."""
@@ -202,22 +215,26 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def sddmm(
         indptr_handle: T.handle,
+        slice_indptr_handle: T.handle,
         indices_handle: T.handle,
         edge_ids_handle: T.handle,
         lhs_handle: T.handle,
         rhs_handle: T.handle,
         out_handle: T.handle,
         parts_handle: T.handle,
+        slices: T.int64,
         prefetch_distance: T.int64,
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         num_pointers = T.int64()
+        num_slice_pointers = T.int64()
         num_edges = T.int64()
         num_ids = T.int64()
         num_lhs = T.int64()
         num_rhs = T.int64()
         num_bounds = T.int64()
         indptr = T.match_buffer(indptr_handle, (num_pointers,), index_dtype, align=index_size)
+        slice_indptr = T.match_buffer(slice_indptr_handle, (num_slice_pointers,), index_dtype, align=index_size)
         indices = T.match_buffer(indices_handle, (num_edges,), index_dtype, align=index_size)
         edge_ids = T.match_buffer(edge_ids_handle, (num_ids,), index_dtype, align=index_size)
         lhs = T.match_buffer(lhs_handle, (num_lhs, lhs_width), dtype, align=itemsize)
@@ -230,6 +247,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                 T.reads(
                     parts[vp : vp + 2],
                     indptr[0:num_pointers],
+                    slice_indptr[0:num_slice_pointers],
                     indices[0:num_edges],
                     edge_ids[0:num_ids],
                     lhs[0:num_lhs, 0:lhs_width],
@@ -238,10 +256,11 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                 T.writes(out[0:num_edges, 0:out_width])
                 acc = T.sblock_alloc_buffer((unroll, lanes), arithmetic, scope="global")
                 sums = T.sblock_alloc_buffer((unroll,), arithmetic, scope="global")
-                for r in T.serial(T.Cast("int64", parts[vp + 1] - parts[vp])):
+                for s, r in T.grid(slices if sliced else 1, T.Cast("int64", parts[vp + 1] - parts[vp])):
                     row: T.let[T.int64] = T.Cast("int64", parts[vp]) + r
-                    start: T.let[T.int64] = T.Cast("int64", indptr[row])
-                    stop: T.let[T.int64] = T.Cast("int64", indptr[row + 1])
+                    at: T.let[T.int64] = s * (num_pointers - 1) + row
+                    start: T.let[T.int64] = T.Cast("int64", pointers(indptr, slice_indptr)[at])
+                    stop: T.let[T.int64] = T.Cast("int64", pointers(indptr, slice_indptr)[at + 1])
                     full: T.let[T.int64] = (stop - start) // unroll * unroll
                     for j in T.serial((stop - start) // unroll):
                         full_group(

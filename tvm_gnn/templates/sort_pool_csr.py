@@ -17,14 +17,14 @@ from ..toolchain.target import CpuTarget
 from .conversion import converted
 from .expressions import BITS, place_among_floats
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
+from .space import Counts, Decision, Decisions, Space, Value
 from .static_shapes import specialised
 
 ARGUMENTS: tuple[str, ...] = ("indptr", "edge_ids", "x", "y", "rows", "parts")
 SOURCES: tuple[str, ...] = ("templates/sort_pool_csr.py", "templates/expressions.py", "ops/dtypes.py")
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of the problem on a graph of this size: ``lanes`` of a copy, and `launch.part_decisions`."""
     widest = 1 << (min(problem.width, max(1, target.vector_bytes // problem.itemsize)).bit_length() - 1)
 
@@ -39,7 +39,7 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     default: Decisions = {
         "lanes": widest,
         "prefetch": 0,
-        **serial_or_balanced(target.threads, num_edges * _k(problem)),
+        **serial_or_balanced(target.threads, counts.num_edges * _k(problem)),
     }
     return Space(decisions, default, legal)
 
@@ -57,7 +57,7 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     return tvm.IRModule({"main": _prim_func(problem, code)})
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The same function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
     return specialised(_prim_func(problem, code), problem, counts, ("y", "rows", "indptr"))

@@ -6,9 +6,18 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ..errors import InputError
+
+
+class Counts(NamedTuple):
+    """Sizes of a graph."""
+
+    num_dst: int
+    num_src: int
+    num_edges: int
+
 
 Value: TypeAlias = int | str | bool
 Decisions: TypeAlias = dict[str, Value]

@@ -1,4 +1,4 @@
-"""g-SpMM over CSR rows in nnz-balanced parts: the template's schedule space and its default schedule."""
+"""g-SpMM over CSR rows in nnz-balanced parts, whole or in slices of sources: its space and its default schedule."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from ..ops import Problem
 from ..ops.spmm import SpMM
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
-from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
-from .space import Decision, Decisions, Space, Value
-from .spmm_csr_function import accumulators, heads_of, prim_func, scheduled
+from . import spmm_sliced_function
+from .launch import dense_default, part_decisions, parts_are_distinct, parts_features, serial_or_balanced, slice_counts
+from .space import Counts, Decision, Decisions, Space, Value
+from .spmm_cells import accumulators, heads_of
+from .spmm_csr_function import prim_func, scheduled
 from .static_shapes import specialised
 
-ARGUMENTS: tuple[str, ...] = ("indptr", "indices", "edge_ids", "w", "x", "y", "arg", "parts", "prefetch_distance")
+ARGUMENTS: tuple[str, ...] = (
+    *("indptr", "slice_indptr", "indices", "edge_ids", "w", "x", "y", "arg"),
+    *("parts", "slices", "prefetch_distance"),
+)
 SOURCES: tuple[str, ...] = (
     "templates/spmm_csr.py",
+    "templates/spmm_cells.py",
     "templates/spmm_csr_function.py",
+    "templates/spmm_sliced_function.py",
     "templates/expressions.py",
     "ops/messages.py",
 )
@@ -29,12 +36,12 @@ _STACK_BUFFER_BYTES = 1024
 _PREFETCH_FROM_BYTES = 1 << 20
 
 
-def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> Space:
+def space(problem: Problem, target: CpuTarget, counts: Counts) -> Space:
     """The schedules of a g-SpMM problem on a graph of this size.
 
     Decisions: ``lanes`` per vector, ``vectors`` per tile, ``unroll`` over neighbours with separate accumulators,
-    ``order`` of the loops over rows and tiles inside a part, ``prefetch`` distance in neighbours (0: none), ``parts``
-    (1: serial), ``dynamic`` hand-out of the parts instead of one contiguous share per thread.
+    ``order`` of the loops over rows and tiles inside a part, ``slices`` of sources (1: none), ``prefetch`` distance in
+    neighbours (0: none), and those of `launch.part_decisions`.
     """
     itemsize, feat = problem.arithmetic_itemsize, problem.width
     heads, width = heads_of(feat, problem.edge_width)
@@ -53,9 +60,11 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
     def legal(choice: Mapping[str, Value]) -> bool:
         per_vector, tile, unroll = int(choice["lanes"]), int(choice["vectors"]), int(choice["unroll"])
         total = total_vectors(per_vector)
+        sliced = int(choice["slices"]) > 1
         registers = accumulators(unroll) * tile * registers_each
         return (
             tile <= total
+            and not (sliced and (choice["prefetch"] or total % tile))
             and unroll * tile * per_vector * max(itemsize, index_size) < _STACK_BUFFER_BYTES
             and registers <= target.vector_registers - 3
             and (choice["order"] == "rows" or tile < total)
@@ -63,11 +72,13 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
             and parts_are_distinct(choice, target.threads, sees_cuts=choice["order"] == "tiles")
         )
 
+    slices = _slice_counts(problem, counts)
     decisions = (
         Decision("lanes", lanes),
         Decision("vectors", vectors),
         Decision("unroll", (1, 2, 4)),
         Decision("order", ("rows", "tiles")),
+        Decision("slices", slices),
         Decision("prefetch", (0, 8, 16, 32)),
         *part_decisions(target.threads),
     )
@@ -76,8 +87,10 @@ def space(problem: Problem, target: CpuTarget, num_src: int, num_edges: int) -> 
         "vectors": 1,
         "unroll": 1,
         "order": "rows",
-        "prefetch": 16 if num_src * feat * problem.itemsize > _PREFETCH_FROM_BYTES else 0,
-        **serial_or_balanced(target.threads, num_edges * feat),
+        "slices": 1,
+        "prefetch": 16 if counts.num_src * feat * problem.itemsize > _PREFETCH_FROM_BYTES else 0,
+        **serial_or_balanced(target.threads, counts.num_edges * feat),
+        **dense_default(counts, feat * problem.itemsize, target.threads, slices),
     }
     default["vectors"] = max((v for v in vectors if legal({**default, "vectors": v})), default=1)
     return Space(decisions, default, legal)
@@ -100,6 +113,10 @@ def schedule_features(
         "tiles": float(tiles),
         "columns_computed": tiles * tile / problem.width,  # over 1 where the last vector or tile overlaps
         "tiles_outermost": float(choice["order"] == "tiles"),
+        "slices": math.log2(int(choice["slices"])),
+        "edges_in_slice": mean_degree / int(choice["slices"]),
+        "slice_bytes": math.log2(1 + graph["num_src"] * min(tile, problem.width) * problem.itemsize)
+        - math.log2(int(choice["slices"])),
         "prefetch": float(choice["prefetch"]),
         "prefetch_over_degree": float(choice["prefetch"]) / max(1.0, mean_degree),
         "tile_bytes": math.log2(1 + graph["num_src"] * min(tile, problem.width) * problem.itemsize),
@@ -116,15 +133,27 @@ def scheduled_module(problem: Problem, code: Mapping[str, Value]) -> Any:
     code : mapping
         `launch.code_decisions` of a schedule.
     """
-    import_tvm()
+    tvm = import_tvm()
+    if code["slices"]:
+        return tvm.IRModule({"main": spmm_sliced_function.prim_func(problem, code)})
     return scheduled(prim_func(problem, code), problem, unroll=int(code["unroll"]), order=str(code["order"]))
 
 
-def static_module(problem: Problem, code: Mapping[str, Value], counts: tuple[int, int, int]) -> Any:
+def static_module(problem: Problem, code: Mapping[str, Value], counts: Counts) -> Any:
     """The unscheduled function with static (num_dst, num_src, num_edges): the workload as MetaSchedule knows it."""
     import_tvm()
+    function = (spmm_sliced_function.prim_func if code["slices"] else prim_func)(problem, code)
     # `y` comes before `indptr`: its shape is the plain variable that both share.
-    return specialised(prim_func(problem, code), problem, counts, ("y", "x", "w", "indptr"))
+    return specialised(function, problem, counts, ("y", "x", "w", "indptr"))
+
+
+def _slice_counts(problem: Problem, counts: Counts) -> tuple[int, ...]:
+    """How many slices may pay: sums of slices are kept in the output, which a half type would round each time."""
+    op = problem.op
+    assert isinstance(op, SpMM)
+    if op.arg or not op.uses_src or problem.dtype != problem.arithmetic_dtype:
+        return (1,)
+    return slice_counts(counts, problem.width * problem.itemsize)
 
 
 def _arg(problem: Problem) -> bool:

@@ -1,9 +1,7 @@
 """The TensorIR function of g-SpMM over CSR rows in nnz-balanced parts.
 
-A part is a run of destination rows, a cell is one row by one feature tile. A cell keeps its sums in vector registers
-(`acc`), walks the row's neighbours and stores once. A tile is `vectors` vectors of `lanes` features; where the feature
-width is not a multiple, the last vector overlaps the one before it and writes the same values twice, which is cheaper
-than a scalar tail and needs no mask. Where the selected edges are asked for, `positions` holds those of `acc`.
+A part is a run of destination rows. A cell (see `spmm_cells`) keeps its sums in vector registers (`acc`), walks the
+row's neighbours and stores once. Where the selected edges are asked for, `positions` holds those of `acc`.
 """
 
 from __future__ import annotations
@@ -13,11 +11,9 @@ from typing import Any
 
 from ..ops import Problem
 from ..ops.spmm import SpMM
-from .conversion import converted
-from .expressions import accumulated, is_number, kept_of
+from .expressions import is_number, kept_of
 from .space import Value
-
-_CACHE_LINE_BYTES = 64
+from .spmm_cells import Cells
 
 
 def prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
@@ -27,51 +23,25 @@ def prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
 
     op = problem.op
     assert isinstance(op, SpMM)
+    cells = Cells(problem, code)
     F, edge_width, dtype, arithmetic = problem.width, problem.edge_width, problem.dtype, problem.arithmetic_dtype
     x_width, arg_width = F if op.uses_src else 1, F if op.arg else 1  # 1 of a stand-in
     index_dtype, edge_order = problem.index_dtype, problem.edge_order
-    lanes, tile, unroll = int(code["lanes"]), int(code["vectors"]), int(code["unroll"])
+    lanes, tile, unroll, tiles = cells.lanes, cells.tile, cells.unroll, cells.tiles
     prefetch = bool(code["prefetch"]) and op.uses_src
     reduce, selects = op.reduce_op, op.arg
     groups = (unroll, tile, lanes) if selects else (1, 1, 1)  # without `arg` they stay unused
-    # Where a head has an edge value of its own, no vector spans two heads.
-    heads, D = heads_of(F, edge_width)
-    per_head = -(-D // lanes)
-    vectors = heads * per_head
-    tiles = -(-vectors // tile)
     itemsize = problem.itemsize
     index_size = problem.index_itemsize
-    line = _CACHE_LINE_BYTES // itemsize
-    lines = -(-tile * lanes // line)
-
-    def first_vector(t: Any) -> Any:  # the last tile overlaps the one before it where tiles do not divide the vectors
-        return 0 if tiles == 1 else t * tile if vectors % tile == 0 else T.min(t * tile, vectors - tile)
-
-    def head(t: Any, v: Any) -> Any:
-        return 0 if heads == 1 else (first_vector(t) + v) // per_head
-
-    def feature(t: Any, v: Any) -> Any:  # likewise the last vector of a head
-        vector = first_vector(t) + v
-        start = (vector if heads == 1 else vector % per_head) * lanes
-        return head(t, v) * D + (start if D % lanes == 0 else T.min(start, D - lanes))
-
-    def line_start(t: Any, p: int) -> Any:
-        return T.min(feature(t, 0) + p * line, F - 1)
+    feature, line_start, lines = cells.feature, cells.line_start, cells.lines
+    accumulate, reduced, finished = cells.accumulate, cells.reduced, cells.finished
 
     def message(x: Any, w: Any, edge_ids: Any, indices: Any, p: Any, t: Any, v: Any, lane: Any) -> Any:
-        u = e = None
-        if op.message_op.uses_src:
-            u = x[T.Cast("int64", indices[p]), feature(t, v) + lane]
-        if op.message_op.uses_edge:
-            column = feature(t, v) + lane if edge_width == F else head(t, v)
-            e = w[T.Cast("int64", edge_ids[p]) if edge_order == "edge_ids" else p, column]
-        return op.message_op.combine(*(None if each is None else converted(each, dtype, arithmetic) for each in (u, e)))
+        edge = T.Cast("int64", edge_ids[p]) if edge_order == "edge_ids" else p
+        return cells.message(x, w, T.Cast("int64", indices[p]), edge, t, v, lane)
 
     def kept(value: Any, total: Any, later: Any, earlier: Any) -> Any:
         return kept_of(reduce, value, total, later, earlier)
-
-    def accumulate(total: Any, value: Any) -> Any:
-        return accumulated(reduce, total, value)
 
     def selected(value: Any, p: Any, total: Any, position: Any) -> Any:
         """The position that stays when a later edge's value meets a total."""
@@ -87,24 +57,13 @@ def prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     def edge_of(edge_ids: Any, position: Any) -> Any:
         return edge_ids[T.Cast("int64", position)] if edge_order == "edge_ids" else position
 
-    def reduced(acc: Any, rest: Any, v: Any, lane: Any) -> Any:
-        total = acc[0, v, lane]
-        for u in range(1, unroll):
-            total = accumulate(total, acc[u, v, lane])
-        return accumulate(total, rest[v, lane]) if unroll > 1 else total
-
-    def finished(total: Any, degree: Any) -> Any:
-        if reduce.divides_by_degree:
-            total = total / T.Cast(arithmetic, T.max(degree, T.int64(1)))
-        elif reduce.better is not None:
-            total = T.Select(degree > 0, total, T.Cast(arithmetic, 0))
-        return converted(total, arithmetic, dtype)
-
+    # `slice_indptr` and `slices` are of `spmm_sliced_function`; both have the same arguments.
     # Indices into features are 64 bits wide whatever the index arrays hold: num_src * F may pass 2**31, and x86 address
     # arithmetic is 64-bit anyway. `rest` takes the neighbours that a full group of `unroll` leaves over.
     @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
     def spmm(
         indptr_handle: T.handle,
+        slice_indptr_handle: T.handle,
         indices_handle: T.handle,
         edge_ids_handle: T.handle,
         w_handle: T.handle,
@@ -112,6 +71,7 @@ def prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         y_handle: T.handle,
         arg_handle: T.handle,
         parts_handle: T.handle,
+        slices: T.int64,
         prefetch_distance: T.int64,
     ):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
@@ -122,6 +82,8 @@ def prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         num_values = T.int64()
         num_args = T.int64()
         num_bounds = T.int64()
+        num_pointers = T.int64()
+        slice_indptr = T.match_buffer(slice_indptr_handle, (num_pointers,), index_dtype, align=index_size)  # noqa: F841
         indices = T.match_buffer(indices_handle, (num_edges,), index_dtype, align=index_size)
         edge_ids = T.match_buffer(edge_ids_handle, (num_ids,), index_dtype, align=index_size)
         w = T.match_buffer(w_handle, (num_values, edge_width), dtype, align=itemsize)
@@ -334,13 +296,3 @@ def _keep_in_registers(sch: Any, block_name: str, inner_loops: int) -> None:
     sch.vectorize(zeros[-1])
     for loop in zeros[:-1]:
         sch.unroll(loop)
-
-
-def heads_of(feat: int, edge_width: int) -> tuple[int, int]:
-    """Heads that have an edge value of their own, and the width of each; one head where all or none share it."""
-    return (edge_width, feat // edge_width) if 1 < edge_width < feat else (1, feat)
-
-
-def accumulators(unroll: int) -> int:
-    """How many values of one output element a cell keeps: one per neighbour of a group, and one for those left over."""
-    return unroll + 1 if unroll > 1 else 1

@@ -7,9 +7,10 @@ from typing import Any
 from ..ops import Problem
 from ..ops.dtypes import itemsize_of
 from ..toolchain.importing import import_tvm
+from .space import Counts
 
 
-def specialised(function: Any, problem: Problem, counts: tuple[int, int, int], order: tuple[str, ...] = ()) -> Any:
+def specialised(function: Any, problem: Problem, counts: Counts, order: tuple[str, ...] = ()) -> Any:
     """An IRModule with the function's buffers at (num_dst, num_src, num_edges) and its scalars at 0.
 
     `order` names buffers to be fixed before the others: one whose size is a plain variable goes before one whose size
@@ -23,7 +24,8 @@ def specialised(function: Any, problem: Problem, counts: tuple[int, int, int], o
         for each in (*problem.inputs, *problem.outputs)
     }
     sizes |= {name: ((num_edges,), problem.index_dtype) for name in ("indices", "edge_ids")}
-    sizes |= {"indptr": ((num_dst + 1,), problem.index_dtype), "parts": ((2,), problem.index_dtype)}
+    sizes |= {name: ((num_dst + 1,), problem.index_dtype) for name in ("indptr", "slice_indptr")}
+    sizes["parts"] = ((2,), problem.index_dtype)
     if problem.dtype != problem.arithmetic_dtype:
         sizes["sums"] = ((1, problem.outputs[0].width), problem.arithmetic_dtype)
     static = {each.name for each in problem.inputs if each.rows == "once"}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..ops import Problem
 from ..templates.launch import code_decisions, launch_parameters
 from ..templates.registry import template_of
-from ..templates.space import Decisions, Space, Value
+from ..templates.space import Counts, Decisions, Space, Value
 from ..toolchain.target import CpuTarget
 
 # Whatever CPU the tests run on, LLVM cuts vectors that are too wide for it: schedules of all three can be run anywhere.
@@ -17,13 +17,13 @@ TARGETS: dict[str, CpuTarget] = {
     "avx2": CpuTarget("simulated avx2", vector_bytes=32, vector_registers=16, threads=2),
     "sse": CpuTarget("simulated sse", vector_bytes=16, vector_registers=16, threads=2),
 }
-# Any counts: of the legal schedules none depends on them, only the default's launch parameters do.
-_NUM_SRC, _NUM_EDGES = 1_000, 1_000_000
+# Rows long enough for every number of slices; what else is legal does not depend on the counts.
+_COUNTS = Counts(num_dst=1_000, num_src=1_000, num_edges=1_000_000)
 
 
 def space_of(problem: Problem, target: str = "avx512") -> Space:
     """The space of a problem on one of `TARGETS`."""
-    return template_of(problem).space(problem, TARGETS[target], _NUM_SRC, _NUM_EDGES)
+    return template_of(problem).space(problem, TARGETS[target], _COUNTS)
 
 
 def values_of(choices: list[Decisions]) -> set[tuple[str, Value]]:

@@ -17,7 +17,7 @@ from ..ops import Operator, Problem
 from ..ops.dims import RowShape, feature_shape
 from ..templates import launch
 from ..templates.registry import Template, template_of
-from ..templates.space import Decisions, Space
+from ..templates.space import Counts, Decisions, Space
 from ..toolchain.importing import toolchain_version
 from ..toolchain.target import CpuTarget
 
@@ -96,7 +96,7 @@ class Task:
     @cached_property
     def space(self) -> Space:
         """The schedule space of this task."""
-        return self.template.space(self.problem, self.target, self.graph.num_src, self.graph.num_edges)
+        return self.template.space(self.problem, self.target, self._counts)
 
     @cached_property
     def key(self) -> TaskKey:
@@ -139,8 +139,11 @@ class Task:
 
     def static_module(self) -> Any:
         """The task's TensorIR function at this graph's sizes, for a search that needs static shapes."""
-        counts = (self.graph.num_dst, self.graph.num_src, self.graph.num_edges)
-        return self.template.static_module(self.problem, launch.code_decisions(self.space.default), counts)
+        return self.template.static_module(self.problem, launch.code_decisions(self.space.default), self._counts)
+
+    @property
+    def _counts(self) -> Counts:
+        return Counts(self.graph.num_dst, self.graph.num_src, self.graph.num_edges)
 
     def launch(self, decisions: Decisions) -> dict[str, int]:
         """The launch parameters of a schedule."""
