@@ -163,7 +163,12 @@ def kept_of(reduce: Reduce, value: Any, total: Any, later: Any, earlier: Any) ->
 
 def accumulated(reduce: Reduce, total: Any, value: Any) -> Any:
     """What a reduction has after one more value; a NaN stays (TensorIR's own max and min lose one in one operand)."""
-    return total + value if reduce.better is None else kept_of(reduce, value, total, value, total)
+    from tvm import tirx
+
+    if reduce.better is None:
+        return total + value
+    # The inner choice is one instruction of x86, which keeps a total that is NaN; only the outer one waits for nothing.
+    return tirx.Select(is_number(value), tirx.Select(reduce.better(value, total), value, total), value)
 
 
 def folding(combine: Any, numbers: int, least: int) -> Any:
