@@ -1,4 +1,8 @@
-"""Gradients of the aggregation over relations, of sums and means: each edge then has one fixed coefficient."""
+"""Gradients of the aggregation over relations.
+
+Of sums and means each edge has one fixed coefficient. Where a max or min takes part, the two reduces are two products:
+edges to pairs of a row and a relation, pairs to rows.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import InputError
 from ...ops.dims import width
 from ...ops.relational import Relational
 from .companions import companion, in_edge_order
-from .rules import rule
+from .rules import gradients, rule
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
@@ -26,7 +29,7 @@ def _relational(
     op = kernel.problem.op
     assert isinstance(op, Relational)
     if op.reduce_op.better is not None or op.cross_op.better is not None:
-        raise InputError(f"op: {op.name} has no gradient yet, sums and means have. Call it under torch.no_grad().")
+        return _through_pairs(kernel, op, inputs, grads[0], needed)
     total = (width(kernel.problem.dims.feat),)
     gradient = grads[0].reshape(-1, *total)
     share = _shares(kernel, op).to(gradient.dtype)
@@ -37,6 +40,43 @@ def _relational(
     if len(inputs) > 1 and needed[1]:
         products = companion(kernel, "u_dot_v", total)(inputs[0].reshape(-1, *total), gradient)
         found[1] = products * share
+    return found
+
+
+def _through_pairs(
+    kernel: Kernel, op: Relational, inputs: list[Tensor], gradient: Tensor, needed: Sequence[bool]
+) -> list[Tensor | None]:
+    total = width(kernel.problem.dims.feat)
+    to_pairs, to_rows = _two_products(kernel, op, total)
+    within = to_pairs(inputs[0].reshape(-1, total), *inputs[1:])
+    (of_pairs,) = gradients(to_rows, [within], [], [gradient.reshape(-1, total)], [True])
+    assert of_pairs is not None
+    found = gradients(to_pairs, [inputs[0].reshape(-1, total), *inputs[1:]], [], [of_pairs], needed)
+    return [None if each is None else each.reshape(given.shape) for each, given in zip(found, inputs, strict=True)]
+
+
+def _two_products(kernel: Kernel, op: Relational, total: int) -> tuple[Kernel, Kernel]:
+    """The reduce within relations and the one across them, as kernels over pairs of a row and a relation."""
+    key = ("two products",)
+    kept: tuple[Kernel, Kernel] | None = kernel.companions.get(key)
+    if kept is not None:
+        return kept
+    graph = in_edge_order(kernel)
+    rows = np.repeat(np.arange(graph.num_dst), graph.in_degrees)
+    relation = graph.indices.astype(np.int64) // max(1, graph.num_src // op.relations)
+    # Sources ascend within a row, and so do their relations: a pair is one run of edges.
+    starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(relation, prepend=-1) != 0))
+    dtype = graph.indptr.dtype
+    bounds = np.append(starts, graph.num_edges).astype(dtype)
+    make = type(graph)
+    pairs = make(bounds, graph.indices, num_src=graph.num_src, edge_ids=graph.edge_ids)
+    of_rows = np.searchsorted(rows[starts], np.arange(graph.num_dst + 1)).astype(dtype)
+    across = make(of_rows, np.arange(starts.size, dtype=dtype), num_src=starts.size)
+    found = (
+        kernel.load_other(pairs, f"{op.message}_{op.reduce}", total),
+        kernel.load_other(across, f"copy_u_{op.cross}", total),
+    )
+    kernel.companions[key] = found
     return found
 
 
