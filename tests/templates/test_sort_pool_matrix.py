@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tvm_gnn.ops.dtypes import DTYPES
 from tvm_gnn.testing.operands import problem
 from tvm_gnn.testing.schedules import TARGETS, covering_sample, space_of
 
@@ -21,7 +22,7 @@ def test_kernels_match_the_reference(matrix: Any, shape: tuple[int, int]) -> Non
     for target in TARGETS:
         for choice in covering_sample(space_of(problem(f"sort_pool(k={k})", feat), target), rng):
             dtype, index_dtype, edge_order = (
-                rng.choice(each) for each in (("float32", "float64"), ("int32", "int64"), ("csr", "edge_ids"))
+                rng.choice(each) for each in (DTYPES, ("int32", "int64"), ("csr", "edge_ids"))
             )
             what = problem(f"sort_pool(k={k})", feat, dtype, index_dtype, edge_order)
             if choice["lanes"] in next(d for d in space_of(what, target).decisions if d.name == "lanes").values:

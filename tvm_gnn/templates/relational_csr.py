@@ -234,15 +234,15 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                                 outer[v, lane] = accumulated(
                                     cross, outer[v, lane], finished(inner[v, lane], edges[0], reduce)
                                 )
-                        for v in T.unroll(tile):
-                            for lane in T.vectorized(lanes):
-                                y[row, feature(t, v) + lane] = converted(
-                                    finished(outer[v, lane], reached[0], cross), arithmetic, dtype
-                                )
                     else:
                         for v in T.unroll(tile):
                             for lane in T.vectorized(lanes):
-                                y[row, feature(t, v) + lane] = T.Cast(dtype, 0)
+                                outer[v, lane] = T.Cast(arithmetic, 0)
+                    for v in T.unroll(tile):
+                        for lane in T.vectorized(lanes):
+                            y[row, feature(t, v) + lane] = converted(
+                                finished(outer[v, lane], reached[0], cross), arithmetic, dtype
+                            )
 
     return relational
 

@@ -75,8 +75,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     first_place = (1 << (8 * problem.arithmetic_itemsize - 1)) - 1  # that of NaN
     last_place = -first_place - 1  # below every float's
 
-    def place(value: Any) -> Any:
-        number = converted(value, dtype, arithmetic)
+    def place(number: Any) -> Any:
         is_number = tirx.any(number < math.inf, number == math.inf)
         return tirx.Select(is_number, place_among_floats(number, arithmetic), tirx.const(first_place, bits))
 
@@ -111,6 +110,7 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                 # The place and the position of the row taken last, and of the best one after it so far.
                 places = T.sblock_alloc_buffer((2,), bits, scope="global")
                 positions = T.sblock_alloc_buffer((2,), "int64", scope="global")
+                number = T.sblock_alloc_buffer((1,), arithmetic, scope="global")
                 for r in T.serial(T.Cast("int64", parts[vp + 1] - parts[vp])):
                     row: T.let[T.int64] = T.Cast("int64", parts[vp]) + r
                     start: T.let[T.int64] = T.Cast("int64", indptr[row])
@@ -121,7 +121,9 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                         places[1] = T.Cast(bits, last_place)
                         positions[1] = T.int64(-1)
                         for p in T.serial(stop - start):
-                            own: T.let[getattr(T, bits)] = place(x[edge_at(edge_ids, start + p), F - 1])
+                            # Into a buffer first; see `conversion`.
+                            number[0] = converted(x[edge_at(edge_ids, start + p), F - 1], dtype, arithmetic)
+                            own: T.let[getattr(T, bits)] = place(number[0])
                             comes_after: T.let[T.bool] = T.Or(
                                 own < places[0], T.And(own == places[0], start + p > positions[0])
                             )
