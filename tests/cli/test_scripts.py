@@ -102,11 +102,22 @@ def test_search_against_random_without_an_environment(tmp_path: Path) -> None:
     assert done.stderr.startswith("scripts/search_vs_random: ")
 
 
-@pytest.mark.parametrize("arguments", [(), ("one", "two"), ("/absent.json",), (str(ROOT / "pyproject.toml"),)])
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("one", "two"), ("summary",), ("summary", "/absent.json"), ("/absent.json",), (str(ROOT / "pyproject.toml"),)],
+)
 def test_tables_of_nothing(arguments: tuple[str, ...]) -> None:
     done = script("tables", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_summary_has_a_row_per_log() -> None:
+    logs = [str(ROOT / "tuning_logs" / "bench.json")] * 2
+    lines = script("tables", "summary", *logs).stdout.splitlines()
+    assert len(lines) == 4
+    assert lines[2] == lines[3]
+    assert lines[2].startswith("| `u_mul_e_sum` | 32, 128 | 10 | **")
 
 
 def test_tables_whose_reader_leaves() -> None:
