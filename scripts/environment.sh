@@ -55,9 +55,9 @@ install_cpu_torch() {
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "torch==2.13.0+cpu" 2>/dev/null
 }
 
-# DGL's last CPU wheel pins old packages that its kernels do not need.
+# DGL's last CPU wheel pins old packages that its kernels do not need; it imports a part of setuptools that went away.
 install_dgl() {
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps dgl==2.1.0 &&
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-            requests tqdm networkx pyyaml pydantic pandas 2>/dev/null
+            requests tqdm networkx pyyaml pydantic pandas "setuptools<66" 2>/dev/null
 }
