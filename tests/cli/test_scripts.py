@@ -75,7 +75,9 @@ def script(name: str, *arguments: str, **environment: str) -> subprocess.Complet
     )
 
 
-@pytest.mark.parametrize("name", ["bench_all", "maxk_report", "search_vs_random", "tables", "test"])
+@pytest.mark.parametrize(
+    "name", ["bench_all", "bench_ops", "maxk_report", "pretrain", "search_vs_random", "tables", "test"]
+)
 def test_help_does_nothing_else(tmp_path: Path, name: str) -> None:
     done = script(name, "--help", TVM_GNN_VENV=str(tmp_path / "none"))
     assert (done.returncode, done.stderr) == (0, "")

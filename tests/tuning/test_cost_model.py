@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr  # type: ignore[import-untyped,unused-ignore]
 
-import tvm_gnn.tuning.cost_model as cost_model
 from tvm_gnn import datasets
 from tvm_gnn.errors import DependencyError
 from tvm_gnn.templates.space import Decisions
+from tvm_gnn.tuning import trees
 from tvm_gnn.tuning.cost_model import CostModel
 from tvm_gnn.tuning.features import feature_matrix, feature_names
 from tvm_gnn.tuning.task import Task
@@ -145,6 +145,35 @@ def test_saved_model_predicts_the_same(
     assert trees[:1] == b"{"
 
 
+def test_learns_on_top_of_shipped_trees(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost, tmp_path: Path
+) -> None:
+    known, unseen = split
+    shipped, own = tmp_path / "shipped.ubj", tmp_path / "own.ubj"
+    general = trained(wide, known, cost_s)
+    general.save(shipped)
+    model = CostModel(wide)
+    assert model.start_from(shipped)
+    assert model.is_trained
+    assert model.predict(unseen).tolist() == general.predict(unseen).tolist()
+
+    def here(choice: Decisions) -> float:  # this machine has an opinion on one decision that the others lack
+        return cost_s(choice) * (3.0 if choice["unroll"] == 2 else 1.0)
+
+    model.add(unseen[:40], speedups(wide, unseen[:40], here))
+    model.fit()
+    alone = trained(wide, unseen[:40], here)
+    assert rank_correlation(model, unseen[40:], here) > rank_correlation(general, unseen[40:], here)
+    assert rank_correlation(model, unseen[40:], here) > rank_correlation(alone, unseen[40:], here)
+    model.save(own)
+    again = CostModel(wide)
+    assert not again.load(own)  # without what lies beneath its numbers mean nothing
+    assert again.start_from(shipped)
+    assert again.load(own)
+    assert again.predict(unseen).tolist() == model.predict(unseen).tolist()
+    assert not CostModel(wide).start_from(tmp_path / "absent.ubj")
+
+
 def test_nothing_is_saved_untrained(wide: Task, tmp_path: Path) -> None:
     CostModel(wide).save(tmp_path / "model.ubj")
     assert list(tmp_path.iterdir()) == []
@@ -159,7 +188,7 @@ def test_model_of_other_columns_is_refused(
 ) -> None:
     path = tmp_path / "model.ubj"
     trained(wide, split[0], cost_s).save(path)
-    monkeypatch.setattr(cost_model, "FEATURES_VERSION", 999)
+    monkeypatch.setattr(trees, "FEATURES_VERSION", 999)
     fresh = CostModel(wide)
     assert not fresh.load(path)
     assert not fresh.is_trained
@@ -181,7 +210,7 @@ def test_damaged_model_is_refused(
         "zeros": bytes(4096),
         "json": b"{}",
         "pickle": b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins\x94.",
-        "no trees, with their checksum": cost_model._stamp(wide, b"") + b"\n",
+        "no trees, with their checksum": trees._stamp(wide, trees._checksum(b""), None) + b"\n",
         "a foreign model": whole.replace(b"prefetch", b"unknown!"),
     }
     for name, content in damaged.items():

@@ -69,6 +69,20 @@ def test_report_records_and_artifact_agree(machine: Any, tune: Tune, karate: Gra
     assert machine.open == 0
 
 
+def test_a_shipped_model_leads_from_the_first_trial_on(
+    machine: Any, tune: Tune, karate: Graph, wide: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = list(wide.space)[::7]
+    shipped = CostModel(wide)
+    shipped.add(members, [2.0 if choice["prefetch"] == 32 else 0.5 for choice in members], wide.graph_fields)
+    shipped.fit()
+    shipped.save(tmp_path / "shipped.ubj")
+    monkeypatch.setattr(tuner, "model_file", lambda task: tmp_path / "shipped.ubj")
+    tune(karate, trials=1 + search.FIRST_BATCH)
+    led = sum(choice["prefetch"] == 32 for choice in machine.trials[1:])
+    assert led >= search.FIRST_BATCH - 2  # one of the batch is drawn at random
+
+
 def test_a_drifting_machine_does_not_rank_the_schedules(machine: Any, tune: Tune, karate: Graph, wide: Task) -> None:
     # Every trial is slower than the one before: by their own times the earliest would be the finalists.
     default = wide.space.default

@@ -21,6 +21,7 @@ from .report import Observer, TuneReport
 from .runner import Runner, RunResult
 from .scratch import scratch_folder
 from .search import EvolutionarySearch, Search, batch_size
+from .shipped import model_file
 from .task import Task
 from .trials import Trials
 
@@ -124,6 +125,7 @@ class Tuner:
         """Take over what the log knows: this graph's trials as done, other graphs' as training data."""
         history = read_history(self._log, self._task)
         self._warnings += history.warnings
+        self._model.start_from(model_file(self._task))
         history.teach(self._model, self._model_file)
         self._trials.take_over(history)
         if history.default_s is not None:
