@@ -191,7 +191,10 @@ class Kernel:
             self._token = self._new_token()
         from .autograd import custom_ops
 
-        token = self._token if is_compiling(arguments[0]) else custom_ops.kept_alive(self, self._token)
+        token = self._token
+        if not is_compiling(arguments[0]):
+            custom_ops.check_tensors([slot.name for slot in self._inputs], arguments)
+            token = custom_ops.kept_alive(self, token)
         return self._in_form(custom_ops.call(self.description, token, arguments), arguments)
 
     def _in_form(self, outputs: list[Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ...errors import InputError
+from ...errors import InputError, InputTypeError
 from ...ops import Problem
 from ...ops.operand import Operand
 from . import (  # noqa: F401  they register their rules
@@ -61,6 +61,14 @@ def call(description: str, token: Token, inputs: tuple[Tensor, ...]) -> list[Ten
     """A kernel's outputs by the custom operator, in their canonical shapes; `description` is its problem's text."""
     results: list[Tensor] = torch.ops.tvm_gnn.call(list(inputs), *token, description)
     return results
+
+
+def check_tensors(names: Sequence[str], arguments: Sequence[Any]) -> None:
+    """Raise `InputTypeError` for an argument of another kind than the tensor that torch records."""
+    for name, given in zip(names, arguments, strict=True):
+        if not isinstance(given, Tensor):
+            found = type(given).__name__
+            raise InputTypeError(f"{name}: must be a torch array like the other arguments (got {found}).")
 
 
 def kept_alive(kernel: Kernel, token: Token) -> Token:
@@ -126,6 +134,13 @@ def _(
     needed: Sequence[bool],
 ) -> Any:
     return [given.new_empty(given.shape) for given, wanted in zip(inputs, needed, strict=True) if wanted]
+
+
+def _refuse(ctx: Any, grads: list[Any]) -> tuple[Any, ...]:
+    raise InputError("kernel: has no second derivatives (got a backward pass through its gradient).")
+
+
+_call_backward.register_autograd(_refuse)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
