@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 
 import pytest
@@ -68,7 +67,6 @@ def test_problems_keep_the_options() -> None:
     op = spmm("u_mul_e", "min", arg=True)
     problem = Problem(op, op.dims((4,), None))
     assert Problem.from_dict(problem.as_dict()) == problem
-    assert pickle.loads(pickle.dumps(problem)) == problem
 
 
 @pytest.mark.parametrize("name", ["copy_u_max(arg=True", "copy_u_best(arg=True)", "(arg=True)", "copy_u_max)"])

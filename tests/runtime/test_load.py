@@ -147,6 +147,7 @@ def test_kernels_are_copied_and_pickled(libraries: Any) -> None:
     kernel = tvm_gnn.load(graph, "u_mul_e_sum", FEAT)
     assert copy.copy(kernel) is kernel
     assert copy.deepcopy([kernel]) == [kernel]
+    # A model that holds kernels is pickled by torch.save and by workers of its user's; the package reads no pickle.
     again = pickle.loads(pickle.dumps(kernel))
     assert (again.source, again.problem, again.threads) == ("exact", kernel.problem, kernel.threads)
     assert is_right(again)

@@ -121,6 +121,18 @@ class Relational(Operator):
         exact = not (self.reduce_op.divides_by_degree or self.cross_op.divides_by_degree)
         return longest_row * LARGEST_PROBE**2 if exact else float("inf")
 
+    def runs(
+        self, indptr: npt.NDArray[Any], indices: npt.NDArray[Any], num_src: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Where the edges of each pair of a row and a relation start, in CSR order, and the row of each pair.
+
+        Sources ascend within a row, and so do their relations: a pair is one run of edges.
+        """
+        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        relation = indices.astype(np.int64) // max(1, num_src // self.relations)
+        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(relation, prepend=-1) != 0))
+        return starts, rows[starts]
+
     def _reduced(
         self, graph: Structure, inputs: tuple[npt.NDArray[Any], ...], reduce: Reduce, cross: Reduce
     ) -> Float64:
@@ -129,10 +141,7 @@ class Relational(Operator):
         num_edges = len(graph.indices)
         if num_edges == 0 or x.shape[1] == 0:
             return out
-        rows = np.repeat(np.arange(len(out)), np.diff(graph.indptr))
-        relation = graph.indices.astype(np.int64) // (graph.num_src // self.relations)
-        # Sources ascend within a row, and so do their relations: a pair of row and relation is one run of edges.
-        starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(relation, prepend=-1) != 0))
+        starts, rows = self.runs(graph.indptr, graph.indices, graph.num_src)
         values = None
         if self.message_op.uses_edge:
             values = np.asarray(inputs[1], np.float64).reshape(num_edges, 1)
@@ -141,11 +150,11 @@ class Relational(Operator):
             within = reduce.ufunc.reduceat(self.message_op.combine(x[graph.indices], values), starts, axis=0)
             if reduce.divides_by_degree:
                 within = within / np.diff(starts, append=num_edges)[:, None]
-            row_starts = np.flatnonzero(np.diff(rows[starts], prepend=-1))
+            row_starts = np.flatnonzero(np.diff(rows, prepend=-1))
             across = cross.ufunc.reduceat(within, row_starts, axis=0)
             if cross.divides_by_degree:
                 across = across / np.diff(row_starts, append=len(starts))[:, None]
-        out[rows[starts][row_starts]] = across
+        out[rows[row_starts]] = across
         return out
 
 

@@ -16,6 +16,7 @@ from ..ops.dtypes import itemsize_of
 from ..ops.maxk import MaxKBackward
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
+from .compressed import CompressedSums
 from .conversion import converted
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
 from .space import Counts, Decision, Decisions, Space, Value
@@ -26,6 +27,7 @@ ARGUMENTS: tuple[str, ...] = (
 )
 SOURCES: tuple[str, ...] = (
     "templates/maxk_backward_csr.py",
+    "templates/compressed.py",
     "templates/conversion.py",
     "ops/maxk.py",
     "ops/dtypes.py",
@@ -98,8 +100,10 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     assert isinstance(op, MaxKBackward)
     F, k, dtype, index_dtype = problem.width, op.k, problem.dtype, problem.index_dtype
     itemsize, index_size, arithmetic = problem.itemsize, problem.index_itemsize, problem.arithmetic_dtype
-    rounds = dtype != arithmetic
-    sums_width = k if rounds else 1
+    kept_sums = CompressedSums(problem)
+    message, edge_value = kept_sums.message, kept_sums.edge_value
+    total, sums_row = kept_sums.buffer, kept_sums.row
+    rounds, sums_width = kept_sums.rounds, kept_sums.width
     column_dtype = problem.dtype_of(problem.inputs[1])
     column_size = itemsize_of(column_dtype)
     unroll, prefetch = int(code["unroll"]), bool(code["prefetch"])
@@ -111,23 +115,6 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
         found = T.Cast("int32", columns[row, n])
         covers_all = 1 << (8 * column_size)
         return found if covers_all == F else T.min(found, F - 1)
-
-    def loaded(value: Any) -> Any:
-        return converted(value, dtype, arithmetic)
-
-    def product(value: Any, weight: Any) -> Any:
-        return loaded(value) * weight if op.uses_edges else loaded(value)
-
-    def edge_value(w: Any, edge_ids: Any, p: Any) -> Any:
-        if not op.uses_edges:
-            return T.Cast(arithmetic, 1)
-        return loaded(w[T.Cast("int64", edge_ids[p]) if problem.edge_order == "edge_ids" else p, 0])
-
-    def total(out: Any, sums: Any) -> Any:  # the parser would rename a buffer that is given another name
-        return sums if rounds else out
-
-    def sums_row(row: Any, part: Any) -> Any:
-        return part if rounds else row
 
     def line_start(columns: Any, row: Any, p: Any) -> Any:  # of few kept features their own lines, else all
         return T.min(p * line, F - 1) if lines <= k else column(columns, row, p)
@@ -206,11 +193,11 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
                             for u in T.unroll(unroll):
                                 total(out, sums)[sums_row(row, vp), c * unroll + u] = total(out, sums)[
                                     sums_row(row, vp), c * unroll + u
-                                ] + product(gy[source, column(columns, row, c * unroll + u)], weight[0])
+                                ] + message(gy[source, column(columns, row, c * unroll + u)], weight[0])
                         for u in T.unroll(k % unroll):
                             total(out, sums)[sums_row(row, vp), k - k % unroll + u] = total(out, sums)[
                                 sums_row(row, vp), k - k % unroll + u
-                            ] + product(gy[source, column(columns, row, k - k % unroll + u)], weight[0])
+                            ] + message(gy[source, column(columns, row, k - k % unroll + u)], weight[0])
                     if rounds:
                         for c in T.serial(k):
                             out[row, c] = converted(sums[vp, c], arithmetic, dtype)

@@ -21,6 +21,7 @@ from ..ops.dtypes import itemsize_of
 from ..ops.maxk import MaxK
 from ..toolchain.importing import import_tvm
 from ..toolchain.target import CpuTarget
+from .compressed import CompressedSums
 from .conversion import converted
 from .expressions import BITS, float_at, folding, place_among_floats
 from .launch import part_decisions, parts_are_distinct, parts_features, serial_or_balanced
@@ -33,6 +34,7 @@ ARGUMENTS: tuple[str, ...] = (
 SOURCES: tuple[str, ...] = (
     "templates/maxk_csr.py",
     "templates/expressions.py",
+    "templates/compressed.py",
     "templates/conversion.py",
     "ops/maxk.py",
     "ops/dtypes.py",
@@ -115,8 +117,10 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
     itemsize, index_size, arithmetic = problem.itemsize, problem.index_itemsize, problem.arithmetic_dtype
     column_dtype = problem.dtype_of(problem.outputs[2])
     column_size = itemsize_of(column_dtype)
-    rounds = dtype != arithmetic
-    sums_width = F if rounds else 1
+    kept_sums = CompressedSums(problem)
+    loaded, message, edge_value = kept_sums.loaded, kept_sums.message, kept_sums.edge_value
+    total, sums_row = kept_sums.buffer, kept_sums.row
+    rounds, sums_width = kept_sums.rounds, kept_sums.width
     lanes, unroll, prefetch = int(code["lanes"]), int(code["unroll"]), bool(code["prefetch"])
     whole, left_over = F // lanes, F % lanes
     bits_dtype = BITS[arithmetic]
@@ -147,23 +151,6 @@ def _prim_func(problem: Problem, code: Mapping[str, Value]) -> Any:
 
     fold_larger, fold_smaller = folding(larger, lanes, 1), folding(smaller, lanes, 1)
     fold_sum = folding(lambda a, b: a + b, lanes, 1)
-
-    def loaded(value: Any) -> Any:
-        return converted(value, dtype, arithmetic)
-
-    def message(value: Any, weight: Any) -> Any:
-        return loaded(value) * weight if op.uses_edges else loaded(value)
-
-    def edge_value(w: Any, edge_ids: Any, p: Any) -> Any:
-        if not op.uses_edges:
-            return T.Cast(arithmetic, 1)
-        return loaded(w[T.Cast("int64", edge_ids[p]) if problem.edge_order == "edge_ids" else p, 0])
-
-    def total(y: Any, sums: Any) -> Any:  # the parser would rename a buffer that is given another name
-        return sums if rounds else y
-
-    def sums_row(row: Any, part: Any) -> Any:
-        return part if rounds else row
 
     def prefetched(address: Any) -> Any:  # for reading, into every level of cache, data
         return T.call_llvm_intrin("void", "llvm.prefetch", address, T.int32(0), T.int32(3), T.int32(1))

@@ -62,15 +62,12 @@ def _two_products(kernel: Kernel, op: Relational, total: int) -> tuple[Kernel, K
     if kept is not None:
         return kept
     graph = in_edge_order(kernel)
-    rows = np.repeat(np.arange(graph.num_dst), graph.in_degrees)
-    relation = graph.indices.astype(np.int64) // max(1, graph.num_src // op.relations)
-    # Sources ascend within a row, and so do their relations: a pair is one run of edges.
-    starts = np.flatnonzero((np.diff(rows, prepend=-1) != 0) | (np.diff(relation, prepend=-1) != 0))
+    starts, rows = op.runs(graph.indptr, graph.indices, graph.num_src)
     dtype = graph.indptr.dtype
     bounds = np.append(starts, graph.num_edges).astype(dtype)
     make = type(graph)
     pairs = make(bounds, graph.indices, num_src=graph.num_src, edge_ids=graph.edge_ids)
-    of_rows = np.searchsorted(rows[starts], np.arange(graph.num_dst + 1)).astype(dtype)
+    of_rows = np.searchsorted(rows, np.arange(graph.num_dst + 1)).astype(dtype)
     across = make(of_rows, np.arange(starts.size, dtype=dtype), num_src=starts.size)
     found = (
         kernel.load_other(pairs, f"{op.message}_{op.reduce}", total),
@@ -87,14 +84,13 @@ def _shares(kernel: Kernel, op: Relational) -> Tensor:
     if kept is not None:
         return kept
     graph = in_edge_order(kernel)
-    rows = np.repeat(np.arange(graph.num_dst), graph.in_degrees)
-    relation = graph.indices.astype(np.int64) // max(1, graph.num_src // op.relations)
-    _, pair, sizes = np.unique(rows * op.relations + relation, return_inverse=True, return_counts=True)
-    share = np.ones(graph.num_edges)
+    starts, rows = op.runs(graph.indptr, graph.indices, graph.num_src)
+    sizes = np.diff(starts, append=graph.num_edges)
+    of_pair = np.ones(starts.size)
     if op.reduce_op.divides_by_degree:
-        share /= sizes[pair]
+        of_pair /= sizes
     if op.cross_op.divides_by_degree:
-        reached = np.bincount(np.unique(np.stack([rows, relation]), axis=1)[0], minlength=graph.num_dst)
-        share /= reached[rows]
+        of_pair /= np.bincount(rows, minlength=graph.num_dst)[rows]
+    share = np.repeat(of_pair, sizes)
     found = kernel.companions[key] = torch.from_numpy(graph.from_csr_order(share))
     return found
