@@ -114,3 +114,10 @@ def test_segments_of_a_batch_are_its_graphs_destinations() -> None:
 def test_what_is_no_list_of_graphs_is_refused(graphs: Any, message: str) -> None:
     with pytest.raises(InputTypeError, match=message):
         Graph.batch(graphs)
+
+
+def test_graphs_of_several_relations_are_refused() -> None:
+    one, two = (Graph.from_relations([0], [1], [r], num_relations=r + 1, num_src=2) for r in range(2))
+    assert Graph.batch([one, one]).graph.num_src == 4
+    with pytest.raises(GraphError, match=r"graphs: must not have several relations \(got 2 at position 1\)"):
+        Graph.batch([one, two])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from typing import Any
 
@@ -130,6 +131,21 @@ def test_errors() -> None:
         relational(relations=0)
     with pytest.raises(InputError, match=r"cross: must be one of sum, mean, max, min \(got 'median'\)"):
         relational(cross="median")
-    graph, *_ = random_relations()
+    graph = Graph.from_coo([0, 114], [0, 0])
     with pytest.raises(InputError, match=r"graph: must have a multiple of 7 sources .* \(got 115\)"):
         tvm_gnn.load(graph, relational(relations=7), 4)
+
+
+def test_the_graph_knows_its_number_of_relations() -> None:
+    graph, *_ = random_relations()
+    assert graph.num_relations == pickle.loads(pickle.dumps(graph)).num_relations == RELATIONS
+    assert graph.reverse().num_relations is None
+    for wrong in (relational("copy_u", "sum"), "copy_u_sum_across_max(relations=23)"):
+        with pytest.raises(InputError, match=r"relations: must be the graph's 5 .* Ask for copy_u_sum_across_.*=5\)"):
+            tvm_gnn.load(graph, wrong, 4)
+
+
+def test_a_graph_stacked_by_hand_takes_the_operators_word() -> None:
+    graph, *_ = random_relations()
+    by_hand = Graph(graph.indptr, graph.indices, num_src=graph.num_src, edge_ids=graph.edge_ids)
+    assert tvm_gnn.load(by_hand, relational("copy_u", "sum"), 0).problem.op.name == "copy_u_sum_across_sum"

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputTypeError
+from ..errors import GraphError, InputTypeError
 from .graph import Graph
 from .validate import IntArray, index_dtype_for
 
@@ -75,6 +75,11 @@ def _graphs(graphs: Iterable[Graph]) -> list[Graph]:
     for position, graph in enumerate(each):
         if not isinstance(graph, Graph):
             raise InputTypeError(f"graphs: must hold graphs (got {type(graph).__name__} at position {position}).")
+        if graph.num_relations not in (None, 1):
+            raise GraphError(
+                f"graphs: must not have several relations (got {graph.num_relations} at position {position}). Join the "
+                "edge lists, with node ids counted on, and give them to Graph.from_relations."
+            )
     return each
 
 

@@ -57,6 +57,8 @@ class Graph:
         Position p holds the caller's edge ``edge_ids[p]``; None when the caller's order is CSR order already.
     name : str or None
         Name of the dataset the graph was loaded from.
+    num_relations : int or None
+        Of a graph that `from_relations` made, how often its sources repeat the nodes; None for others.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Graph:
         num_src: int,
         edge_ids: IntArray | None = None,
         name: str | None = None,
+        num_relations: int | None = None,
     ) -> None:
         """Take canonical arrays as they are; for the constructors, which made and checked them."""
         for array in (indptr, indices, edge_ids):
@@ -90,6 +93,7 @@ class Graph:
         self.indices = indices
         self.edge_ids = edge_ids
         self.name = name
+        self.num_relations = num_relations
         self._partitions: dict[int, IntArray] = {}
         self._sliced: dict[int, SlicedCsr] = {}
         self._reversed: dict[str, Graph] = {}
@@ -166,7 +170,8 @@ class Graph:
 
         Edge e of type r comes from source ``r * num_src + src[e]``: a kernel reads features of shape
         (num_relations * num_src, F), those of relation r from row ``r * num_src`` on, and serves all relations in one
-        launch (`tvm_gnn.relational`). Counts left out are the largest id + 1, of nodes as in `from_coo`.
+        launch (`tvm_gnn.relational` with this `num_relations`). Counts left out are the largest id + 1, of nodes as in
+        `from_coo`.
 
         Raises
         ------
@@ -189,7 +194,9 @@ class Graph:
             relations = check_count(num_relations, "num_relations")
         check_ids(types, relations, "edge_type", "num_relations")
         stacked = types.astype(np.int64) * plain.num_src + sources
-        return cls.from_coo(stacked, dst, num_src=relations * plain.num_src, num_dst=plain.num_dst)
+        graph = cls.from_coo(stacked, dst, num_src=relations * plain.num_src, num_dst=plain.num_dst)
+        graph.num_relations = relations
+        return graph
 
     @classmethod
     def from_csr(cls, indptr: Any, indices: Any, *, num_src: Any = None) -> Graph:
@@ -253,6 +260,8 @@ class Graph:
         ------
         InputTypeError
             Something else than graphs.
+        GraphError
+            A graph of several relations: its sources are stacked by relation, which a union of graphs would break up.
         """
         from .batch import batch_of
 
@@ -448,8 +457,15 @@ class Graph:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.indptr, self.indices, self.num_src, self.edge_ids, self.name)
+        return _restored, (self.indptr, self.indices, self.num_src, self.edge_ids, self.name, self.num_relations)
 
 
-def _restored(indptr: IntArray, indices: IntArray, num_src: int, edge_ids: IntArray | None, name: str | None) -> Graph:
-    return Graph(indptr, indices, num_src=num_src, edge_ids=edge_ids, name=name)
+def _restored(
+    indptr: IntArray,
+    indices: IntArray,
+    num_src: int,
+    edge_ids: IntArray | None,
+    name: str | None,
+    num_relations: int | None,
+) -> Graph:
+    return Graph(indptr, indices, num_src=num_src, edge_ids=edge_ids, name=name, num_relations=num_relations)

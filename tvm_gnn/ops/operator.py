@@ -61,8 +61,11 @@ class Operator(ABC):
     def error_scale(self, dims: Dims, graph: Structure, *inputs: npt.NDArray[Any]) -> tuple[Float64, ...]:
         """For each output the rounding error to allow, in units of the dtype's eps (see `tolerance`); of an index 0."""
 
-    def check_graph(self, counts: dict[str, int]) -> None:  # noqa: B027  most operators fit every graph
-        """Raise `InputError` for a graph that the operator does not fit; `counts` by kind of `Operand.rows`."""
+    def check_graph(self, counts: dict[str, int], num_relations: int | None) -> None:  # noqa: B027  most fit every graph
+        """Raise `InputError` for a graph that the operator does not fit.
+
+        `counts` is by kind of `Operand.rows`; `num_relations` is None for a graph that does not know it.
+        """
 
     def probe(self, operand: Operand, rows: int, rng: np.random.Generator) -> Float64:
         """Seeded values for an input that show a wrong kernel: small positive integers, whose sums are exact."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,8 +83,13 @@ class Relational(Operator):
             raise InputError(f"edge_feat: must be () for {self.name} (got {edge_feat}).")
         return Dims(feat, ())
 
-    def check_graph(self, counts: dict[str, int]) -> None:
+    def check_graph(self, counts: dict[str, int], num_relations: int | None) -> None:
         """See `Operator`; the sources must be nodes once for every relation."""
+        if num_relations not in (None, self.relations):
+            raise InputError(
+                f"relations: must be the graph's {num_relations} (got {self.relations}). Ask for "
+                f"{replace(self, relations=num_relations).name}."
+            )
         if counts["src"] % self.relations:
             raise InputError(
                 f"graph: must have a multiple of {self.relations} sources for {self.name} (got {counts['src']}). See "

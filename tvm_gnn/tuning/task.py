@@ -61,7 +61,7 @@ class Task:
         if self.edge_order not in EDGE_ORDERS:
             raise InputError(f"edge_order: must be one of {', '.join(EDGE_ORDERS)} (got {self.edge_order!r}).")
         dims = self.op.dims(shape, self.edge_feat)
-        self.op.check_graph(self.graph.row_counts)
+        self.op.check_graph(self.graph.row_counts, self.graph.num_relations)
         permuted = self.op.uses_edges and self.edge_order == "caller" and self.graph.edge_ids is not None
         order = "edge_ids" if permuted else "csr"
         object.__setattr__(self, "problem", Problem(self.op, dims, self.dtype, self.graph.index_dtype, order))
@@ -85,7 +85,14 @@ class Task:
         graph = self.graph
         if graph.edge_ids is None:
             ids = np.arange(graph.num_edges, dtype=graph.index_dtype)
-            graph = Graph(graph.indptr, graph.indices, num_src=graph.num_src, edge_ids=ids, name=graph.name)
+            graph = Graph(
+                graph.indptr,
+                graph.indices,
+                num_src=graph.num_src,
+                edge_ids=ids,
+                name=graph.name,
+                num_relations=graph.num_relations,
+            )
         return replace(self, graph=graph, edge_order="caller")
 
     @cached_property
