@@ -19,7 +19,7 @@ from .graph import Graph
 from .graph.signature import comparable_distance
 from .ops import Operator, parse_op
 from .ops.dims import RowShape
-from .ops.dtypes import largest_number
+from .ops.dtypes import dtype_name, largest_number
 from .runtime.kernel import BoundLibrary, Kernel, Provenance
 from .runtime.library import Library
 from .toolchain.target import detect
@@ -39,7 +39,7 @@ def tune(
     budget: str | float | None = ...,
     trials: int | None = ...,
     seed: int = ...,
-    dtype: str = ...,
+    dtype: Any = ...,
     edge_feat: RowShape | None = ...,
     edge_order: str = ...,
     observer: Observer | None = ...,
@@ -53,7 +53,7 @@ def tune(
     budget: str | float | None = ...,
     trials: int | None = ...,
     seed: int = ...,
-    dtype: str = ...,
+    dtype: Any = ...,
     edge_feat: RowShape | None = ...,
     edge_order: str = ...,
     observer: Observer | None = ...,
@@ -67,7 +67,7 @@ def tune(
     budget: str | float | None = None,
     trials: int | None = None,
     seed: int = 0,
-    dtype: str = "float32",
+    dtype: Any = "float32",
     edge_feat: RowShape | None = None,
     edge_order: str = "caller",
     observer: Observer | None = None,
@@ -88,7 +88,7 @@ def tune(
     trials : int, optional
         Number of finished trials, counting those that earlier runs recorded.
     seed : int
-    dtype : str
+    dtype : str, or a dtype of numpy or torch
         Of features, edge values and results: ``float32``, ``float64``, ``float16`` or ``bfloat16``. The half types are
         computed and summed in float32 and rounded once.
     edge_order : {"caller", "csr"}
@@ -147,7 +147,7 @@ def load(
     *,
     target: str = "cpu",
     threads: int | None = None,
-    dtype: str = "float32",
+    dtype: Any = "float32",
     edge_feat: RowShape | None = None,
     edge_order: str = "caller",
     fill: float = 0.0,
@@ -165,11 +165,14 @@ def load(
     op : operator or its name
     feat : int or (int, int)
         Feature width F >= 0, or heads and width per head.
-    dtype : str
+    dtype : str, or a dtype of numpy or torch
+        As for `tune`; under torch's autocast the one that autocast casts to.
     edge_feat : shape, optional
         As for `tune`.
     threads : int, optional
-        Most threads to use; default: what affinity, cgroup quota and environment allow.
+        Most threads to use; default: what affinity, cgroup quota and environment allow. Artifacts are for the number
+        of threads that they were tuned with: with another number this one's own artifacts or the default are used.
+        ``TVM_GNN_NUM_THREADS`` sets the number for `tune`.
     edge_order : {"caller", "csr"}
         Order in which calls pass edge values; ``"csr"`` after `Graph.to_csr_order` saves the permutation per call.
     fill : float
@@ -215,7 +218,7 @@ def make_task(
     *,
     target: str = "cpu",
     threads: int | None = None,
-    dtype: str = "float32",
+    dtype: Any = "float32",
     edge_feat: RowShape | None = None,
     edge_order: str = "caller",
 ) -> Task:
@@ -224,7 +227,7 @@ def make_task(
         raise InputTypeError(f"graph: must be a tvm_gnn.Graph (got {type(graph).__name__}). See Graph.from_edge_index.")
     if feat is None:
         raise InputTypeError("feat: the feature width is needed (got none).")
-    return Task(graph, parse_op(op), feat, dtype, edge_order, detect(target, threads), edge_feat)
+    return Task(graph, parse_op(op), feat, dtype_name(dtype), edge_order, detect(target, threads), edge_feat)
 
 
 def artifact_store() -> ArtifactStore:
@@ -249,7 +252,10 @@ def _checked_fill(task: Task, fill: Any) -> float:
     if fill == 0:
         return 0.0
     if task.op.reduced is None:
-        raise InputError(f"fill: {task.op.name} gives no row per destination that is 0 without an edge (got {fill}).")
+        raise InputError(
+            f"fill: must be 0 for {task.op.name}, which does not reduce the edges of a destination to one row (got "
+            f"{fill})."
+        )
     value = float(fill)
     if math.isfinite(value) and abs(value) > largest_number(task.dtype):
         raise InputError(f"fill: must be in the range of {task.dtype} (got {fill}).")

@@ -47,7 +47,7 @@ def test_features_start_on_a_cache_line(graphs: dict[str, Graph], feat: int) -> 
     [
         ({"feat": 0}, InputError, r"feat: must be at least 1 \(got 0\)"),
         ({"feat": 2.0}, InputTypeError, r"feat: must be an integer or a pair of them \(got 2\.0 of type float\)"),
-        ({"op": "u_mul_v_sum"}, InputError, "op: must be one of"),
+        ({"op": "u_mul_v_sum"}, InputError, "op: must be the name of an operator"),
         ({"dtype": "float16"}, InputError, r"float32 only \(got 'float16'\)"),
     ],
 )

@@ -66,7 +66,7 @@ def test_nonsense_in_one_manifest_does_not_hide_the_list(tuned: Any, run: Run, m
     del content["checksum"]
     manifest.chmod(0o600)
     manifest.write_bytes(write_manifest({**content, "measured": measured}))
-    outcome = run("cache", "ls")
+    outcome = run("cache", "ls", "--defaults")
     assert outcome.code == 0, outcome.err
     assert "karate" in outcome.out
     assert str(bad.path.parent) in outcome.out
@@ -132,3 +132,19 @@ def test_default_that_serves_is_not_called_close(tuned: Any, run: Run, quick_bui
         in text
     )
     assert "close: default" not in text
+
+
+def test_another_operator_is_not_close(tuned: Any, run: Run) -> None:
+    task = ("--dataset", "karate", "--op", "u_mul_e_sum", "--feat", 8)
+    assert run("cache", "explain", *task, "--json").json["neighbours"] == []
+
+
+def test_default_schedules_are_listed_on_demand(tuned: Any, run: Run, quick_builds: None) -> None:
+    load(datasets.load("karate"), "copy_u_sum", 16)
+    text = run("cache", "ls").out
+    assert "any (default schedule)" not in text
+    assert "2 artifacts (1 of default schedules: --defaults), " in text
+    everything = run("cache", "ls", "--defaults").out
+    assert "any (default schedule)" in everything
+    assert "2 artifacts, " in everything
+    assert len(run("cache", "ls", "--json").json["artifacts"]) == 2

@@ -50,9 +50,11 @@ def test_edge_values_by_default(name: str, feat: tuple[int, ...], expected: tupl
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
-        ("u_mul_e_", InputError, r"op: must be one of copy_u_sum, .* \(got 'u_mul_e_'\)"),
-        ("", InputError, r"op: must be one of .* \(got ''\)"),
-        ("COPY_U_SUM", InputError, r"op: must be one of"),
+        ("u_mul_e_", InputError, r"op: must be .* \(got 'u_mul_e_'\)\. Did you mean u_mul_e or u_mul_e_"),
+        ("", InputError, r"op: must be .* \(got ''\)\. tvm_gnn.ops.OPS holds them, such as copy_u_sum"),
+        ("COPY_U_SUM", InputError, r"Did you mean copy_u_sum"),
+        ("spmm", InputError, r"\(got .spmm.\)\. tvm_gnn.ops.OPS holds them"),
+        ("copy_u_max(arg=True", InputError, r"Did you mean copy_u_max\?$"),
         (None, InputTypeError, r"op: must be an operator or its name \(got NoneType\)"),
         (("u_mul_e", "sum"), InputTypeError, r"op: must be an operator or its name \(got tuple\)"),
     ],

@@ -71,7 +71,7 @@ def test_problems_keep_the_options() -> None:
 
 @pytest.mark.parametrize("name", ["copy_u_max(arg=True", "copy_u_best(arg=True)", "(arg=True)", "copy_u_max)"])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="op: must be one of"):
+    with pytest.raises(InputError, match="op: must be the name of an operator"):
         parse_op(name)
 
 

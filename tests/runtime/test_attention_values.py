@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tvm_gnn as tg
-from tvm_gnn.errors import InputTypeError
+from tvm_gnn.errors import InputError, InputTypeError
 from tvm_gnn.graph import Graph
 from tvm_gnn.ops import parse_op
 from tvm_gnn.ops.operand import Structure
@@ -293,3 +293,15 @@ def test_edge_softmax_and_gat_agree_with_torch() -> None:
     )
     y = torch.einsum("veh,vehd->vhd", scores.softmax(dim=1), torch.from_numpy(z.reshape(3, 40, 3, 5)))
     np.testing.assert_allclose(tg.load(graph, "gat", (3, 5))(z, score_src, score_dst), y, rtol=1e-5, atol=1e-6)
+
+
+def test_scores_of_one_head_in_every_form() -> None:
+    kernel = tg.load(GRAPH, "gat", 7)
+    z, score_src, score_dst = inputs(GRAPH, "gat", 7)
+    wanted = kernel(z, score_src, score_dst)
+    for shape in ((-1,), (-1, 1)):
+        np.testing.assert_array_equal(kernel(z, score_src.reshape(shape), score_dst.reshape(shape)), wanted)
+    with pytest.raises(InputError, match=r"score_src: must have shape"):
+        kernel(z, score_src[:-1, 0], score_dst)
+    with pytest.raises(InputError, match=r"score_dst: must have shape"):
+        tg.load(GRAPH, "gat", (2, 7))(*inputs(GRAPH, "gat", (2, 7))[:2], score_dst[:, 0])

@@ -155,6 +155,17 @@ def test_edge_values_keep_their_form() -> None:
     assert w.grad.shape == w.shape
 
 
+def test_scores_of_one_head_keep_their_form() -> None:
+    kernel = tvm_gnn.load(ODD_GRAPHS["unsorted_edge_list"](), "gat", 3, dtype="float64")
+    z, *scores = inputs_of(kernel)
+    flat = [each.detach()[:, 0].clone().requires_grad_() for each in scores]
+    kernel(z, *scores).square().sum().backward()
+    kernel(z, *flat).square().sum().backward()
+    for one, other in zip(flat, scores, strict=True):
+        assert one.grad.shape == one.shape
+        torch.testing.assert_close(one.grad, other.grad[:, 0], rtol=0, atol=0)
+
+
 def test_views_strides_and_accumulation() -> None:
     graph = ODD_GRAPHS["wide"]()
     kernel = tvm_gnn.load(graph, "copy_u_mean", 3)

@@ -55,7 +55,7 @@ def test_torch_sees_filled_rows_and_no_gradient_from_them() -> None:
 
 
 def test_what_cannot_be_filled_is_refused() -> None:
-    with pytest.raises(InputError, match=r"fill: edge_softmax gives no row per destination.* \(got 1.0\)"):
+    with pytest.raises(InputError, match=r"fill: must be 0 for edge_softmax, .* \(got 1.0\)"):
         tg.load(GRAPH, "edge_softmax", 2, fill=1.0)
     with pytest.raises(InputError, match=r"fill: must be in the range of float16 \(got 70000\)"):
         tg.load(GRAPH, "copy_u_sum", 2, fill=70000, dtype="float16")

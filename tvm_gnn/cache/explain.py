@@ -82,7 +82,7 @@ class Explanation:
     exact, bucket : str
         The graph's signature looked up.
     neighbours : list of Neighbour
-        The closest other entries that were tuned, closest first.
+        The closest other entries that were tuned for the operator, with any options, closest first.
     problems : list of Problem
         Damaged entries that were passed over.
     """
@@ -166,13 +166,17 @@ def explain(
         away = finite_distance(distance, here, artifact) if distance else math.inf
         return away if math.isfinite(away) else None
 
+    def same_op(artifact: Artifact) -> bool:
+        # Options may differ; another operator is another question, not a near answer.
+        return _base_name(artifact.key) == _base_name(key)
+
     found = find_silently(store, key, exact, bucket, here, comparable)
     served, level = found or (None, "none")
     neighbours = [
         _neighbour(artifact, artifact.graph, key, exact, bucket, known_distance(artifact))
         for artifact in store.entries()
         # The default schedule's is not close: it is what serves where nothing else does.
-        if artifact.graph is not None and (served is None or artifact.path != served.path)
+        if artifact.graph is not None and (served is None or artifact.path != served.path) and same_op(artifact)
     ]
     neighbours.sort(key=_closeness)
     return Explanation(
@@ -200,6 +204,10 @@ def _neighbour(
         same_bucket=graph["bucket"] == bucket,
         distance=distance,
     )
+
+
+def _base_name(key: TaskKey) -> str:
+    return key.as_dict().get("op", "").partition("(")[0]
 
 
 def _closeness(neighbour: Neighbour) -> tuple[int, bool, bool, float]:

@@ -20,6 +20,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser("cache", help="list stored artifacts, explain lookups")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser("ls", help="list the stored artifacts")
+    listing.add_argument("--defaults", action="store_true", help="also show default schedules, built by load")
     options.add_json(listing)
     listing.set_defaults(run=run_ls)
     explaining = actions.add_parser("explain", help="say which artifact would serve a graph, and what others lack")
@@ -48,8 +49,10 @@ def run_ls(arguments: argparse.Namespace) -> int:
             }
         )
         return GOOD
+    defaults = [artifact for artifact in artifacts if artifact.graph is None]
+    shown = artifacts if arguments.defaults else [artifact for artifact in artifacts if artifact.graph is not None]
     rows = [("graph", "op", "feat", "edge order", "ms", "speed-up", "created, UTC", "folder")]
-    for artifact in artifacts:
+    for artifact in shown:
         row = _as_dict(artifact)
         best_ms, speedup = row["measured"].get("best_ms"), row["measured"].get("speedup")
         rows.append(
@@ -64,9 +67,10 @@ def run_ls(arguments: argparse.Namespace) -> int:
                 row["path"],
             )
         )
-    if artifacts:
+    if shown:
         output.print_columns(rows, numbers=(2, 4, 5))
-    output.say(f"{output.counted(len(artifacts), 'artifact')}, {store.total_bytes()} bytes in {store.root}")
+    built = f" ({len(defaults)} of default schedules: --defaults)" if len(shown) < len(artifacts) else ""
+    output.say(f"{output.counted(len(artifacts), 'artifact')}{built}, {store.total_bytes()} bytes in {store.root}")
     for problem in problems:
         output.say(f"damaged: {problem['path']}: {problem['reason']}")
     return GOOD

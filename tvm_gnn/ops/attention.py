@@ -139,7 +139,7 @@ class GAT(Attention):
     Shapes
     ------
     z : (num_src, H, D), or (num_src, F) for one head
-    score_src, score_dst : (num_src, H), (num_dst, H)
+    score_src, score_dst : (num_src, H), (num_dst, H); for one head also (num_src,), (num_dst,)
     y : (num_dst, H, D), or (num_dst, F)
     attention : (num_edges, H)
     """
@@ -150,7 +150,11 @@ class GAT(Attention):
     def inputs(self, dims: Dims) -> tuple[Operand, ...]:
         """``z``, ``score_src``, ``score_dst``."""
         heads = heads_of(dims)[:1]
-        return (Operand("z", "src", dims.feat), Operand("score_src", "src", heads), Operand("score_dst", "dst", heads))
+        return (
+            Operand("z", "src", dims.feat),
+            Operand("score_src", "src", heads, ones_optional=True),
+            Operand("score_dst", "dst", heads, ones_optional=True),
+        )
 
     def flops(self, dims: Dims, num_dst: int, num_edges: int) -> int:
         """Per edge and head 8 for score and softmax, per edge and feature 2, per row a division and its products."""

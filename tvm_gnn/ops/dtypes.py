@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -39,6 +40,21 @@ def check_dtype(dtype: Any) -> None:
     """Raise `InputError` for what is no dtype of values."""
     if not isinstance(dtype, str) or dtype not in _TABLE:
         raise InputError(f"dtype: must be one of {', '.join(DTYPES)} (got {dtype!r}).")
+
+
+def dtype_name(dtype: Any) -> Any:
+    """The name of a dtype given as numpy's or torch's (``np.float32``, ``np.dtype``, ``torch.bfloat16``).
+
+    Anything else is returned as it is, for `check_dtype` to refuse.
+    """
+    if isinstance(dtype, np.dtype):
+        return dtype.name
+    if isinstance(dtype, type) and issubclass(dtype, np.generic):
+        return np.dtype(dtype).name
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(dtype, torch.dtype):
+        return str(dtype).removeprefix("torch.")
+    return dtype
 
 
 def is_not_computed(dtype: str) -> bool:

@@ -55,6 +55,9 @@ class Operand:
         it allows.
     like : str, optional
         Of an output: the input whose form (trailing ones left out or added) it takes.
+    ones_optional : bool
+        Of other rows than those of edges: whether trailing ones of a row's shape may be left out or added in calls, as
+        they always may be with edges.
     """
 
     name: str
@@ -64,6 +67,12 @@ class Operand:
     holds_edges: bool = False
     below: int | None = None
     like: str | None = None
+    ones_optional: bool = False
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether trailing ones of a row's shape may be left out or added in calls."""
+        return self.rows == "edge" or self.ones_optional
 
     @property
     def width(self) -> int:

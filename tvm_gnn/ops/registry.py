@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from ..errors import InputError, InputTypeError
 from .attention import GAT, GATv2
 from .maxk import MAXK_OPS
@@ -20,6 +22,9 @@ OPS: dict[str, Operator] = {
     **MAXK_OPS,
     **RELATIONAL_OPS,
 }
+
+# For one who does not know the names.
+_EXAMPLES = ("copy_u_sum", "u_mul_e_mean", "u_dot_v", "edge_softmax", "gat")
 
 
 def parse_op(op: str | Operator) -> Operator:
@@ -45,5 +50,13 @@ def parse_op(op: str | Operator) -> Operator:
         raise InputTypeError(f"op: must be an operator or its name (got {type(op).__name__}).")
     name, parenthesis, options = op.partition("(")
     if name not in OPS or (parenthesis and not options.endswith(")")):
-        raise InputError(f"op: must be one of {', '.join(OPS)} (got {op!r}).")
+        raise InputError(f"op: must be the name of an operator (got {op!r}). {_suggestion(name)}")
     return with_options(OPS[name], name, options[:-1]) if parenthesis else OPS[name]
+
+
+def _suggestion(name: str) -> str:
+    """What may be meant; all the names are too many to read."""
+    close = [name] if name in OPS else get_close_matches(name.lower(), OPS, n=3)
+    if close:
+        return f"Did you mean {' or '.join(close)}?"
+    return f"tvm_gnn.ops.OPS holds them, such as {', '.join(_EXAMPLES)}."

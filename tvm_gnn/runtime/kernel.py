@@ -334,7 +334,7 @@ class _Frames(threading.local):
 
 def _slot(operand: Operand, problem: Problem, graph: Graph) -> _Slot:
     shape = (*((graph.row_counts[operand.rows],) if operand.rows != "once" else ()), *operand.shape)
-    forms = _with_or_without_ones(shape, len(problem.dims.feat) + 1) if operand.rows == "edge" else frozenset()
+    forms = _with_or_without_ones(shape, len(problem.dims.feat) + 1) if operand.has_forms else frozenset()
     return _Slot(operand.name, shape, problem.dtype_of(operand), forms)
 
 

@@ -38,7 +38,7 @@ def _families() -> dict[str, str]:
 
     return {
         "spmm": f"{words(MESSAGES)} × {words(REDUCES)}, such as `u_mul_e_sum`",
-        "sddmm": f"{words(TARGETS)} × {words(COMBINES)} × {words(TARGETS)}, such as `u_dot_v`; "
+        "sddmm": f"two different ones of {words(TARGETS)} joined by {words(COMBINES)}, such as `u_dot_v`; "
         + words(f"copy_{target}" for target in TARGETS),
         "relational": f"{words(RELATIONAL_MESSAGES)} × {words(REDUCES)} × `across` × {words(REDUCES)}, such as "
         "`copy_u_mean_across_sum`",

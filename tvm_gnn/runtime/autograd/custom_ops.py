@@ -176,7 +176,7 @@ def _rows(counts: dict[str, Any], operand: Operand) -> tuple[Any, ...]:
 def _check_fake(operand: Operand, given: Tensor, problem: Problem) -> None:
     # The counts are left to the call itself: comparing them here would tie a compiled program to one graph.
     shape = given.shape[0 if operand.rows == "once" else 1 :]
-    if operand.rows != "edge" and tuple(shape) != operand.shape:
+    if not operand.has_forms and tuple(shape) != operand.shape:
         raise InputError(f"{operand.name}: must have rows of shape {operand.shape} (got {tuple(shape)}).")
     wanted = getattr(torch, problem.dtype_of(operand))
     if given.dtype is not wanted:
