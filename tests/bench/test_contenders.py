@@ -156,7 +156,7 @@ def test_dgl_import_leaves_no_empty_modules_behind() -> None:
 
 def test_missing_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contender_module, "find_spec", lambda name: None)
-    monkeypatch.setattr(handwritten, "_compiler", lambda: None)
+    monkeypatch.setattr(handwritten, "c_compiler", lambda: None)
     monkeypatch.setattr(mkl_library, "library_path", lambda: None)
     dgl_ops._missing.cache_clear()
     try:

@@ -41,6 +41,7 @@ def test_summary_by_hand(case: Case) -> None:
         "ratio_interval": pytest.approx([1.5, 4]),
         "sparse_ratio": None,
         "left_out": {"dgl": "dgl is not installed"},
+        "roofline": None,
     }
 
 
@@ -90,6 +91,7 @@ def test_overview_by_hand(case: Case) -> None:
         "geomean_interval": pytest.approx([2, 2]),
         "min": 0.5,
         "min_case": {"dataset": "unnamed", "op": "u_mul_e_sum", "feat": 5, "best_peer": "peer"},
+        "roofline_share": None,
     }
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError, TuneError
+from .bandwidth import Bandwidth
 from .case import Case
 from .contenders import Contender
 from .entrant import Entrant, Run, check
 from .protocol import LayerSamples, Samples, Timing, time_alone, time_in_layer
+from .roofline import Roofline, roofline
 from .summary import CaseSummary, summarise
 
 
@@ -32,6 +34,8 @@ class Comparison:
         What each of them says about its version and code path.
     left_out : dict
         Peers that were not timed, each with the reason.
+    roofline : Roofline or None
+        None where no bandwidth was given.
     """
 
     case: Case
@@ -42,6 +46,7 @@ class Comparison:
     groups: dict[str, str]
     versions: dict[str, str]
     left_out: dict[str, str]
+    roofline: Roofline | None
 
     def summary(self, protocol: str = "alone", group: str | None = None) -> CaseSummary | None:
         """Summary of one protocol, against all peers or those of one group; None where it was not timed."""
@@ -49,7 +54,7 @@ class Comparison:
         if samples is None:
             return None
         peers = [name for name, of in self.groups.items() if group in (None, of)]
-        return summarise(self.case, samples, self.ours, self.source, self.left_out, peers)
+        return summarise(self.case, samples, self.ours, self.source, self.left_out, peers, self.roofline)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON: a summary per protocol, against all peers and against each group."""
@@ -72,6 +77,7 @@ def compare(
     alone: bool = True,
     in_layer: bool = False,
     timing: Timing | None = None,
+    bandwidth: Bandwidth | None = None,
 ) -> Comparison:
     """Time our kernel and its peers on one case.
 
@@ -81,6 +87,8 @@ def compare(
         Given to every peer; our kernel must have been made for the same number.
     alone, in_layer : bool
         Protocols: time the kernel alone, and relu(A(XW)), which needs torch.
+    bandwidth : Bandwidth, optional
+        Of this machine, for the bounds from memory traffic.
 
     Raises
     ------
@@ -113,6 +121,7 @@ def compare(
         groups={contender.name: contender.group for contender in timed},
         versions={contender.name: contender.describe() for contender in timed},
         left_out=left_out,
+        roofline=None if bandwidth is None else roofline(case, bandwidth),
     )
 
 

@@ -11,6 +11,7 @@ from ..errors import InputError
 from .case import Case
 from .intervals import Estimate, geomean_estimate, median_estimate
 from .protocol import LayerSamples, Samples
+from .roofline import Roofline
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class CaseSummary:
         part, and when alone.
     left_out : dict
         Peers that were not timed, each with the reason: missing, unsupported, failed, or wrong.
+    roofline : Roofline or None
+        Bounds from memory traffic; None in a layer, and where no bandwidth was measured.
     """
 
     dataset: str
@@ -56,6 +59,7 @@ class CaseSummary:
     round_ratios: tuple[float, ...]
     sparse_ratio: float | None
     left_out: dict[str, str]
+    roofline: Roofline | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the single rounds."""
@@ -73,6 +77,7 @@ class CaseSummary:
             "ratio_interval": None if self.ratio is None else [self.ratio.low, self.ratio.high],
             "sparse_ratio": self.sparse_ratio,
             "left_out": dict(self.left_out),
+            "roofline": None if self.roofline is None else self.roofline.as_dict(self.ours_ms),
         }
 
 
@@ -84,6 +89,8 @@ class Overview:
     ----------
     cases : int
         Those with a ratio.
+    roofline_share : float or None
+        Median of the share of the roofline that we reach; None where no bounds are known.
     geomean : Estimate
         Of the cases' ratios, with a 95 % interval for the noise of the rounds.
     worst : float
@@ -96,6 +103,7 @@ class Overview:
     geomean: Estimate
     worst: float
     worst_case: CaseSummary
+    roofline_share: float | None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -106,6 +114,7 @@ class Overview:
             "geomean_interval": [self.geomean.low, self.geomean.high],
             "min": self.worst,
             "min_case": {"dataset": worst.dataset, "op": worst.op, "feat": worst.feat, "best_peer": worst.best_peer},
+            "roofline_share": self.roofline_share,
         }
 
 
@@ -116,6 +125,7 @@ def summarise(
     source: str,
     left_out: Mapping[str, str] | None = None,
     peers: Sequence[str] | None = None,
+    roofline: Roofline | None = None,
 ) -> CaseSummary:
     """Summary of one case from the samples of a protocol.
 
@@ -127,6 +137,8 @@ def summarise(
         Our name in `samples`.
     peers : sequence of str, optional
         Compare with these only, such as those of one group; names that were not timed are passed over.
+    roofline : Roofline, optional
+        The case's bounds.
     """
     in_layer = isinstance(samples, LayerSamples)
     times = samples.layers if isinstance(samples, LayerSamples) else samples
@@ -159,6 +171,7 @@ def summarise(
         round_ratios=ratios,
         sparse_ratio=sparse_ratio,
         left_out=dict(left_out or {}),
+        roofline=None if in_layer else roofline,
     )
 
 
@@ -169,4 +182,11 @@ def overview(summaries: Sequence[CaseSummary]) -> Overview | None:
         return None
     worst, worst_case = min(rated, key=lambda pair: pair[0])
     spread = geomean_estimate([summary.round_ratios for _, summary in rated])
-    return Overview(cases=len(rated), geomean=spread, worst=worst, worst_case=worst_case)
+    shares = [each.roofline.bound_ms / each.ours_ms for _, each in rated if each.roofline is not None]
+    return Overview(
+        cases=len(rated),
+        geomean=spread,
+        worst=worst,
+        worst_case=worst_case,
+        roofline_share=median(shares) if shares else None,
+    )

@@ -10,12 +10,14 @@ from ..bench import (
     CONTENDERS,
     MATRIX_OPS,
     Array,
+    Bandwidth,
     Case,
     Comparison,
     Contender,
     Entrant,
     Timing,
     compare,
+    measured_bandwidth,
     overview,
     select,
     taken_as,
@@ -23,7 +25,7 @@ from ..bench import (
 )
 from ..compile import load, tune
 from ..config import thread_limit
-from ..errors import DependencyError, InputError
+from ..errors import BuildError, DependencyError, InputError
 from ..graph import Graph, datasets
 from ..ops import Operator, parse_op
 from ..ops.dims import feature_shape
@@ -90,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     if in_layer and not torch_there:
         raise DependencyError("torch: is needed for the layer protocol (not installed). Install tvm-gnn[torch].")
     threads = thread_limit()
+    bandwidth = _bandwidth(threads) if "alone" in protocols else None
     comparisons: list[Comparison] = []
     failure: BaseException | None = None
     try:
@@ -105,14 +108,24 @@ def run(arguments: argparse.Namespace) -> int:
                 alone="alone" in protocols,
                 in_layer=in_layer,
                 timing=timing,
+                bandwidth=bandwidth,
             )
             comparisons.append(comparison)
             if not arguments.json:
                 _show_case(comparison, protocols)
     except (Exception, KeyboardInterrupt) as error:
         failure = error  # what is measured by now took its time and is told all the same
-    output.tell(lambda: _show_all(comparisons, protocol, threads, arguments.json), failure)
+    output.tell(lambda: _show_all(comparisons, protocol, threads, bandwidth, arguments.json), failure)
     return GOOD
+
+
+def _bandwidth(threads: int) -> Bandwidth | None:
+    """Of this machine; None where it cannot be measured, which only costs the report its bounds."""
+    try:
+        return measured_bandwidth(threads)
+    except (DependencyError, BuildError) as error:
+        output.complain(f"no bounds from memory traffic are told: {error}")
+        return None
 
 
 def _protocols(protocol: str) -> tuple[str, ...]:
@@ -169,12 +182,16 @@ def _entrant(kernel: Any, case: Case) -> Entrant:
     return Entrant(OURS, run, takes)
 
 
-def _report(comparisons: list[Comparison], protocol: str, threads: int) -> dict[str, Any]:
+def _report(comparisons: list[Comparison], protocol: str, threads: int, bandwidth: Bandwidth | None) -> dict[str, Any]:
     """The report: the first protocol's section at the top, with both protocols the layer's under ``layer``."""
     first, *others = _protocols(protocol)
     versions = {name: text for c in comparisons for name, text in c.versions.items()}
     return {
-        "machine": {**this_machine(threads).as_dict(), "contenders": versions},
+        "machine": {
+            **this_machine(threads).as_dict(),
+            "bandwidth": None if bandwidth is None else bandwidth.as_dict(),
+            "contenders": versions,
+        },
         "protocol": protocol,
         **_protocol_section(comparisons, first),
         **{other: _protocol_section(comparisons, other) for other in others},
@@ -193,14 +210,16 @@ def _protocol_section(comparisons: list[Comparison], protocol: str) -> dict[str,
 def _section(comparisons: list[Comparison], protocol: str, group: str | None) -> dict[str, Any]:
     found = [summary for comparison in comparisons if (summary := comparison.summary(protocol, group)) is not None]
     whole = overview(found)
-    numbers = {"geomean": None, "min": None} if whole is None else whole.as_dict()
+    numbers = {"geomean": None, "min": None, "roofline_share": None} if whole is None else whole.as_dict()
     return {**numbers, "cases": [summary.as_dict() for summary in found]}
 
 
-def _show_all(comparisons: list[Comparison], protocol: str, threads: int, as_json: bool) -> None:
+def _show_all(
+    comparisons: list[Comparison], protocol: str, threads: int, bandwidth: Bandwidth | None, as_json: bool
+) -> None:
     if not comparisons:
         return
-    report = _report(comparisons, protocol, threads)
+    report = _report(comparisons, protocol, threads, bandwidth)
     if as_json:
         output.print_json(report)
     else:
@@ -218,6 +237,9 @@ def _show_case(comparison: Comparison, protocols: tuple[str, ...]) -> None:
         for name, time_ms in sorted(summary.peers.items(), key=lambda item: item[1]):
             rows.append((name, f"{time_ms:.4g}", f"{summary.peer_ratios[name]:.2f}"))
         output.print_columns(rows, numbers=(1, 2))
+        if summary.roofline is not None:
+            bound_ms = summary.roofline.bound_ms
+            output.say(f"memory traffic alone takes {bound_ms:.4g} ms: {bound_ms / summary.ours_ms:.0%} reached")
     for name, reason in comparison.left_out.items():
         output.say(f"left out: {name}: {reason}")
 
@@ -234,5 +256,7 @@ def _show_overviews(report: dict[str, Any]) -> None:
                 f"{name}: best peer / ours, geomean of {output.counted(rated, 'case')} {section['geomean']:.2f}x, "
                 f"least {section['min']:.2f}x ({worst['dataset']} feat {worst['feat']}, {worst['best_peer']})"
             )
+        if section["roofline_share"] is not None:
+            output.say(f"median share of the bound from memory traffic: {section['roofline_share']:.0%}")
     machine = report["machine"]
     output.say(f"{machine['cpu']}, {output.counted(machine['threads'], 'thread')}, commit {machine['commit']}")

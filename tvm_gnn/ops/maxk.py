@@ -93,6 +93,10 @@ class MaxK(Operator):
         """``y``, ``values`` and ``columns``."""
         return (Operand("y", "dst", dims.feat), Operand("values", "src", (self.k,)), _columns("src", self.k, dims))
 
+    def gathered(self, dims: Dims) -> tuple[Operand, ...]:
+        """The compressed form."""
+        return tuple(each for each in self.outputs(dims) if each.rows == "src")
+
     def flops(self, dims: Dims, num_dst: int, num_edges: int) -> int:
         """Per edge and kept feature the message and one add, per output element a mean's division; no comparison."""
         divisions = num_dst * width(dims.feat) if self.reduce_op.divides_by_degree else 0

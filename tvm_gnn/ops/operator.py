@@ -81,11 +81,16 @@ class Operator(ABC):
         `rows` counts the rows of each kind of `Operand.rows`.
         """
         structure = (rows["dst"] + 1 + rows["edge"]) * index_bytes
-        values = 0
-        for operand in (*self.inputs(dims), *self.outputs(dims)):
-            size = itemsize_of(operand.own_dtype) if operand.own_dtype else None
-            values += rows[operand.rows] * operand.width * (size or (index_bytes if operand.is_index else itemsize))
-        return structure + values
+        operands = (*self.inputs(dims), *self.outputs(dims))
+        return structure + sum(rows[each.rows] * _row_bytes(each, itemsize, index_bytes) for each in operands)
+
+    def gathered(self, dims: Dims) -> tuple[Operand, ...]:
+        """The arrays of which every edge reads a row of its choice: the sources'."""
+        return tuple(each for each in self.inputs(dims) if each.rows == "src")
+
+    def gathered_bytes(self, dims: Dims, itemsize: int = 4, index_bytes: int = 4) -> int:
+        """Bytes that one edge reads of the gathered arrays."""
+        return sum(_row_bytes(each, itemsize, index_bytes) for each in self.gathered(dims))
 
     def is_empty(self, dims: Dims, rows: dict[str, int]) -> bool:
         """Whether no output element is computed from anything; `rows` counts those of each kind of `Operand.rows`."""
@@ -98,3 +103,8 @@ class Operator(ABC):
         return any(
             operand.rows == "edge" or operand.holds_edges for operand in (*self.inputs(dims), *self.outputs(dims))
         )
+
+
+def _row_bytes(operand: Operand, itemsize: int, index_bytes: int) -> int:
+    size = itemsize_of(operand.own_dtype) if operand.own_dtype else None
+    return operand.width * (size or (index_bytes if operand.is_index else itemsize))
