@@ -31,6 +31,8 @@ def isolated_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache folder of this test: empty, and nobody else's."""
     monkeypatch.setenv("TVM_GNN_CACHE", str(tmp_path / "tvm_gnn-cache"))
     monkeypatch.setenv("TVM_GNN_LOGS", str(tmp_path / "tvm_gnn-logs"))
+    # What the models that come with the package have learned must decide no test.
+    monkeypatch.setenv("TVM_GNN_MODELS", str(tmp_path / "no models"))
     monkeypatch.delenv("TVM_GNN_NUM_THREADS", raising=False)
     return tmp_path / "tvm_gnn-cache"
 

@@ -31,9 +31,10 @@ LAYERS: dict[str, set[str]] = {
     "templates": {"errors", "ops", "toolchain"},
     "cache": {"errors"},
     "runtime": {"errors", "ops", "graph", "toolchain"},
-    "tuning": {"errors", "arguments", "graph", "ops", "toolchain", "templates", "cache", "runtime"},
+    "tuning": {"errors", "arguments", "config", "graph", "ops", "toolchain", "templates", "cache", "runtime"},
+    "untuned": {"errors", "config", "toolchain", "templates", "cache", "runtime", "tuning"},
     "compile": {
-        *("errors", "arguments", "config", "graph", "ops", "toolchain", "templates", "cache", "runtime", "tuning"),
+        *("errors", "arguments", "config", "graph", "ops", "toolchain", "cache", "runtime", "tuning", "untuned"),
     },
     "diagnosis": {"errors", "config", "toolchain", "runtime"},
     "bench": {"errors", "arguments", "config", "graph", "ops"},

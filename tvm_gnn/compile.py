@@ -11,10 +11,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import config
+from . import config, untuned
 from .arguments import integer
-from .cache import DEFAULT_ENTRY, KERNEL_FILE, Artifact, ArtifactStore, RecordLog, TaskKey, find
-from .errors import ArtifactError, BuildError, InputError, InputTypeError
+from .cache import Artifact, RecordLog, find
+from .errors import ArtifactError, InputError, InputTypeError
 from .graph import Graph
 from .graph.signature import comparable_distance
 from .ops import Operator, parse_op
@@ -23,10 +23,10 @@ from .ops.dtypes import dtype_name, largest_number
 from .runtime.kernel import BoundLibrary, Kernel, Provenance
 from .runtime.library import Library
 from .toolchain.target import detect
-from .toolchain.temporary import temporary_files, temporary_folder
 from .tuning.budget import parse_budget
 from .tuning.report import Observer, Silent, TuneReport
 from .tuning.task import Task
+from .untuned import artifact_store, open_artifact
 
 
 @overload
@@ -155,9 +155,10 @@ def load(
 ) -> Kernel:
     """The best kernel known for an operator on a graph. Never tunes.
 
-    An artifact tuned for this graph is used, else one for a graph of the same bucket, else the nearest; without any,
-    the default schedule is built once (about a second) and kept. ``kernel.source`` says which it was. All are equally
-    right on any graph; only the speed may differ.
+    An artifact tuned for this graph is used, else one for a graph of the same bucket, else the nearest. Without any,
+    the cost model that comes with the package picks the schedule, if it has seen such tasks and is sure of a gain, else
+    it is the default; that is built once (about a second) and kept. ``kernel.source`` says which it was. All are
+    equally right on any graph; only the speed may differ.
 
     Parameters
     ----------
@@ -207,8 +208,9 @@ def load(
         artifact, level, library = found
         provenance = Provenance(level, dict(artifact.decisions), str(artifact.path), dict(artifact.measured))
         return _kernel(task, library, provenance, options)
-    library, path = _default_library(task)
-    return _kernel(task, library, Provenance("default", dict(task.space.default), path), options)
+    chosen = None if options["deterministic"] else untuned.predicted(task)
+    library, provenance = chosen or untuned.default(task)
+    return _kernel(task, library, provenance, options)
 
 
 def make_task(
@@ -230,20 +232,9 @@ def make_task(
     return Task(graph, parse_op(op), feat, dtype_name(dtype), edge_order, detect(target, threads), edge_feat)
 
 
-def artifact_store() -> ArtifactStore:
-    """The user's artifact store."""
-    return ArtifactStore(config.current().cache_dir)
-
-
 def record_log() -> RecordLog:
     """The user's tuning records."""
     return RecordLog(config.current().log_dir / "trials.jsonl")
-
-
-def default_key(task: Task) -> TaskKey:
-    """Key of the default schedule's artifact: of the task and the code, the graph decides only the launch."""
-    code = " ".join(f"{name}={value}" for name, value in task.code_spec(task.space.default)["code"].items())
-    return TaskKey({**task.key.as_dict(), "schedule": code})
 
 
 def _checked_fill(task: Task, fill: Any) -> float:
@@ -301,46 +292,10 @@ def _find(task: Task) -> tuple[Artifact, str, Library] | None:
         artifact, level = found
     try:
         task.space.check(artifact.decisions)
-        return artifact, level, _open(artifact)
+        return artifact, level, open_artifact(artifact)
     except (ArtifactError, InputError, KeyError) as error:
         warnings.warn(f"artifact {artifact.path} is not served: {error}", RuntimeWarning, stacklevel=3)
         return None
-
-
-def _open(artifact: Artifact) -> Library:
-    try:
-        return Library(artifact.files[KERNEL_FILE])
-    except ArtifactError:
-        # The cache may lie on a file system mounted noexec: load a private copy.
-        library = artifact.files[KERNEL_FILE].read_bytes()
-        with temporary_folder(ArtifactError) as folder:
-            copy = folder / KERNEL_FILE
-            with temporary_files(ArtifactError, folder):
-                copy.write_bytes(library)
-            return Library(copy)
-
-
-def _default_library(task: Task) -> tuple[Library, str | None]:
-    """The default schedule's library, built at most once per task, and where it is kept."""
-    key = default_key(task)
-    store = artifact_store()
-    artifact = store.lookup(key, DEFAULT_ENTRY)
-    if artifact is not None:
-        try:
-            return _open(artifact), str(artifact.path)
-        except (ArtifactError, KeyError):
-            pass  # build it again
-    from .tuning.builder import build_once
-
-    with temporary_folder(BuildError) as folder:
-        # A process of its own: inference keeps clear of `import tvm`, and of LLVM should it crash.
-        built = build_once(task.code_spec(task.space.default), task.target, folder)
-        try:
-            kept = store.publish(key, DEFAULT_ENTRY, {KERNEL_FILE: built}, decisions=task.space.default)
-        except ArtifactError as error:
-            warnings.warn(f"the default kernel is not kept, each process builds it: {error}", RuntimeWarning, 3)
-            return Library(built), None
-        return _open(kept), str(kept.path)
 
 
 def _pairs(ops: Any) -> list[tuple[Any, Any]]:

@@ -13,6 +13,7 @@ ENVIRONMENT = {
     "TVM_GNN_CACHE": "folder of the artifact store (default: the user cache folder)",
     "TVM_GNN_DATA": "folder with more datasets (`<name>.npz`, also in a subfolder `npz`)",
     "TVM_GNN_LOGS": "folder of the tuning records (default: `records/` in the cache folder)",
+    "TVM_GNN_MODELS": "folder of pre-trained cost models (default: those that come with the package)",
     "TVM_GNN_NUM_THREADS": "upper bound on kernel threads",
     "OMP_NUM_THREADS": "upper bound on kernel threads, as for every OpenMP program",
     "CC": "compiler that links kernels (default: the first of cc, gcc, clang on PATH)",
@@ -37,6 +38,8 @@ class Config:
         The user's own cap on kernel threads.
     compiler : str or None
         The user's own choice of compiler.
+    models_dir : Path or None
+        The user's own choice of pre-trained cost models.
     """
 
     cache_dir: Path
@@ -44,18 +47,20 @@ class Config:
     data_dirs: tuple[Path, ...]
     max_threads: int | None
     compiler: str | None
+    models_dir: Path | None
 
 
 def current() -> Config:
     """Read the environment into a `Config`; raises `InputError` on a value that breaks a rule."""
     cache_dir = _cache_dir()
-    log_dir = os.environ.get("TVM_GNN_LOGS")
+    log_dir, models_dir = os.environ.get("TVM_GNN_LOGS"), os.environ.get("TVM_GNN_MODELS")
     return Config(
         cache_dir=cache_dir,
         log_dir=expanded("TVM_GNN_LOGS", log_dir) if log_dir else cache_dir / "records",
         data_dirs=_data_dirs(),
         max_threads=_positive("TVM_GNN_NUM_THREADS"),
         compiler=os.environ.get("CC") or None,
+        models_dir=expanded("TVM_GNN_MODELS", models_dir) if models_dir else None,
     )
 
 

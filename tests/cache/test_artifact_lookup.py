@@ -133,7 +133,7 @@ def test_explain_an_empty_store(store: ArtifactStore, key: TaskKey) -> None:
     assert (told.level, told.served, told.neighbours, told.problems) == ("none", None, [], [])
     assert (told.distance, told.comparable_within) == (None, math.inf)
     assert told.lines() == [
-        "served from: the default schedule, which the first load builds (nothing comparable is tuned)"
+        "served from: a predicted or the default schedule, which the first load builds (nothing comparable is tuned)"
     ]
     assert not store.root.exists()
 

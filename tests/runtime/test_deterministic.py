@@ -9,8 +9,9 @@ import pytest
 
 import tvm_gnn as tg
 from tvm_gnn.cache import KERNEL_FILE
-from tvm_gnn.compile import artifact_store, make_task
+from tvm_gnn.compile import make_task
 from tvm_gnn.errors import InputTypeError
+from tvm_gnn.untuned import artifact_store
 
 OPS = ("u_mul_e_sum", "copy_u_mean", "u_dot_v", "edge_softmax", "gat")
 

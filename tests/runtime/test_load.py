@@ -14,13 +14,14 @@ import pytest
 
 import tvm_gnn
 from tvm_gnn.cache import KERNEL_FILE
-from tvm_gnn.compile import artifact_store, default_key, make_task
+from tvm_gnn.compile import make_task
 from tvm_gnn.errors import InputError, InputTypeError, TvmGnnError
 from tvm_gnn.graph import Graph
 from tvm_gnn.ops.reference import spmm_reference
 from tvm_gnn.ops.spmm import SPMM_OPS
 from tvm_gnn.testing.odd_graphs import ODD_GRAPHS
 from tvm_gnn.testing.operands import edge_values_shape, used
+from tvm_gnn.untuned import artifact_store, code_key
 
 FEAT = 9
 HEAVY = {"tvm", "tvm_ffi", "torch", "xgboost"}
@@ -189,7 +190,7 @@ def test_a_damaged_default_is_built_again(damage: str) -> None:
     assert is_right(again)
     assert is_right(first)  # what is loaded stays loaded
     store, task = artifact_store(), make_task(graph, "copy_u_sum", FEAT)
-    assert store.lookup(default_key(task), "default") is not None
+    assert store.lookup(code_key(task, task.space.default), "default") is not None
     # TVM reads the files of all loaded libraries when it reports an error, and dies of one that is cut short.
     (folder / KERNEL_FILE).unlink(missing_ok=True)
 

@@ -165,8 +165,6 @@ def machine(monkeypatch: pytest.MonkeyPatch, cost_s: Callable[[Decisions], float
     monkeypatch.setattr("tvm_gnn.tuning.tuner.Builder", lambda target, folder, workers: FakeBuilder(machine, folder))
     monkeypatch.setattr("tvm_gnn.tuning.tuner.Runner", lambda folder: FakeRunner(machine))
     monkeypatch.setattr("tvm_gnn.toolchain.target.thread_limit", lambda: THREADS)
-    # Its times are none that a model of real machines has learned.
-    monkeypatch.setattr("tvm_gnn.tuning.tuner.model_file", lambda task: Path("/no shipped model"))
     return machine
 
 

@@ -132,24 +132,24 @@ def test_saved_model_predicts_the_same(
 ) -> None:
     known, unseen = split
     model = trained(wide, known, cost_s)
-    path = tmp_path / "new" / "model.ubj"
+    path = tmp_path / "new" / "model.trees"
     model.save(path)
     fresh = CostModel(wide)
     assert fresh.load(path)
     assert fresh.is_trained
     assert fresh.predict(unseen).tolist() == model.predict(unseen).tolist()
-    assert [file.name for file in path.parent.iterdir()] == ["model.ubj"]
-    # Text that says what the columns are, then UBJSON; a pickle would start with its protocol.
-    stamp, _, trees = path.read_bytes().partition(b"\n")
+    assert [file.name for file in path.parent.iterdir()] == ["model.trees"]
+    # Text that says what the columns are, then a zip archive of arrays; a pickle would start with its protocol.
+    stamp, _, arrays = path.read_bytes().partition(b"\n")
     assert json.loads(stamp)["columns"] == feature_names(wide)
-    assert trees[:1] == b"{"
+    assert arrays[:2] == b"PK"
 
 
 def test_learns_on_top_of_shipped_trees(
     wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost, tmp_path: Path
 ) -> None:
     known, unseen = split
-    shipped, own = tmp_path / "shipped.ubj", tmp_path / "own.ubj"
+    shipped, own = tmp_path / "shipped.trees", tmp_path / "own.trees"
     general = trained(wide, known, cost_s)
     general.save(shipped)
     model = CostModel(wide)
@@ -171,11 +171,11 @@ def test_learns_on_top_of_shipped_trees(
     assert again.start_from(shipped)
     assert again.load(own)
     assert again.predict(unseen).tolist() == model.predict(unseen).tolist()
-    assert not CostModel(wide).start_from(tmp_path / "absent.ubj")
+    assert not CostModel(wide).start_from(tmp_path / "absent.trees")
 
 
 def test_nothing_is_saved_untrained(wide: Task, tmp_path: Path) -> None:
-    CostModel(wide).save(tmp_path / "model.ubj")
+    CostModel(wide).save(tmp_path / "model.trees")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -186,7 +186,7 @@ def test_model_of_other_columns_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = tmp_path / "model.ubj"
+    path = tmp_path / "model.trees"
     trained(wide, split[0], cost_s).save(path)
     monkeypatch.setattr(trees, "FEATURES_VERSION", 999)
     fresh = CostModel(wide)
@@ -197,7 +197,7 @@ def test_model_of_other_columns_is_refused(
 def test_damaged_model_is_refused(
     wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost, tmp_path: Path
 ) -> None:
-    path = tmp_path / "model.ubj"
+    path = tmp_path / "model.trees"
     model = trained(wide, split[0], cost_s)
     model.save(path)
     whole = path.read_bytes()
@@ -210,7 +210,8 @@ def test_damaged_model_is_refused(
         "zeros": bytes(4096),
         "json": b"{}",
         "pickle": b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins\x94.",
-        "no trees, with their checksum": trees._stamp(wide, trees._checksum(b""), None) + b"\n",
+        "no trees, with their checksum": json.dumps({**trees._stamp(wide, b"", None), "scopes": []}).encode() + b"\n",
+        "no scopes": json.dumps(trees._stamp(wide, whole.partition(b"\n")[2], None)).encode() + whole[-100:],
         "a foreign model": whole.replace(b"prefetch", b"unknown!"),
     }
     for name, content in damaged.items():
@@ -218,7 +219,7 @@ def test_damaged_model_is_refused(
         fresh = CostModel(wide)
         assert not fresh.load(path), name
         assert not fresh.is_trained, name
-    assert not CostModel(wide).load(tmp_path / "absent.ubj")
+    assert not CostModel(wide).load(tmp_path / "absent.trees")
     assert not CostModel(wide).load(tmp_path)
 
 
@@ -228,9 +229,9 @@ def test_model_that_cannot_be_written_is_an_os_error(
     model = trained(wide, split[0], cost_s)
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
-        model.save(tmp_path / "file" / "model.ubj")
-    with pytest.raises(OSError, match=r"model\.ubj"):
-        model.save(Path("/proc/self/model.ubj"))  # a folder that exists and takes no files
+        model.save(tmp_path / "file" / "model.trees")
+    with pytest.raises(OSError, match=r"model\.trees"):
+        model.save(Path("/proc/self/model.trees"))  # a folder that exists and takes no files
 
 
 def test_missing_xgboost_is_named(wide: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,3 +256,25 @@ def test_columns_tell_graphs_apart(make: Callable[..., Task]) -> None:
     tasks = [make(feat=32, graph=datasets.load(name)) for name in ("karate", "synthetic:star:n=50")]
     rows = [feature_matrix(task, task.graph_fields, [tasks[0].space.default])[0] for task in tasks]
     assert (rows[0] != rows[1]).sum() > 5
+
+
+def test_trees_predict_as_xgboost_does(
+    wide: Task, split: tuple[list[Decisions], list[Decisions]], cost_s: Cost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xgboost = trees.import_xgboost()
+    rows = feature_matrix(wide, wide.graph_fields, split[0])
+    labels = np.array([math.log2(s or 1.0) for s in speedups(wide, split[0], cost_s)], np.float32)
+    boosters = []
+    monkeypatch.setattr(
+        trees, "_trees_of", lambda booster, own=trees._trees_of: boosters.append(booster) or own(booster)
+    )
+    halves = [np.arange(0, 96, 2), np.arange(1, 96, 2)]
+    grown = trees.grown(rows, labels, {"max_depth": 4, "eta": 0.3}, 30, samples=halves)
+    unseen = feature_matrix(wide, wide.graph_fields, split[1])
+    each = [
+        booster.predict(xgboost.DMatrix(unseen, base_margin=np.full(len(unseen), labels[half].mean())))
+        for booster, half in zip(boosters, halves, strict=True)
+    ]
+    np.testing.assert_allclose(grown.predict(unseen), np.mean(each, axis=0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(grown.spread(unseen), np.std(each, axis=0), rtol=1e-3, atol=1e-5)
+    assert grown.spread(unseen).max() > 0

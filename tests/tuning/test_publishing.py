@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from tvm_gnn import Graph
-from tvm_gnn.compile import artifact_store, make_task
+from tvm_gnn.compile import make_task
 from tvm_gnn.templates.space import Decisions
 from tvm_gnn.tuning.report import TuneReport
 from tvm_gnn.tuning.runner import RunResult
 from tvm_gnn.tuning.task import Task
+from tvm_gnn.untuned import artifact_store
 
 Tune = Callable[..., TuneReport]
 OP, FEAT = "u_mul_e_sum", 128  # what `tune` tunes

@@ -17,9 +17,10 @@ import pytest
 
 import tvm_gnn
 from tvm_gnn import Graph
-from tvm_gnn.compile import artifact_store, record_log
+from tvm_gnn.compile import record_log
 from tvm_gnn.errors import TuneError
 from tvm_gnn.ops.reference import spmm_reference
+from tvm_gnn.untuned import artifact_store
 
 OP, FEAT = "u_mul_e_sum", 8
 # A shell that runs tests in the background makes their children ignore Ctrl-C.

@@ -15,7 +15,7 @@ import pytest
 import tvm_gnn
 from tvm_gnn import Graph
 from tvm_gnn.cache import ArtifactStore, RecordLog
-from tvm_gnn.compile import artifact_store, record_log
+from tvm_gnn.compile import record_log
 from tvm_gnn.errors import ArtifactError, DependencyError, InputError, InputTypeError, RecordError, TuneError
 from tvm_gnn.templates.space import Decisions
 from tvm_gnn.tuning import search, tuner
@@ -24,7 +24,9 @@ from tvm_gnn.tuning.cost_model import CostModel
 from tvm_gnn.tuning.report import Silent, TrialEvent, TuneReport
 from tvm_gnn.tuning.runner import RunResult
 from tvm_gnn.tuning.search import frozen
+from tvm_gnn.tuning.shipped import model_name
 from tvm_gnn.tuning.task import Task
+from tvm_gnn.untuned import artifact_store
 
 Tune = Callable[..., TuneReport]
 OP, FEAT = "u_mul_e_sum", 128  # what `tune` tunes
@@ -76,8 +78,8 @@ def test_a_shipped_model_leads_from_the_first_trial_on(
     shipped = CostModel(wide)
     shipped.add(members, [2.0 if choice["prefetch"] == 32 else 0.5 for choice in members], wide.graph_fields)
     shipped.fit()
-    shipped.save(tmp_path / "shipped.ubj")
-    monkeypatch.setattr(tuner, "model_file", lambda task: tmp_path / "shipped.ubj")
+    shipped.save(tmp_path / model_name(wide))
+    monkeypatch.setenv("TVM_GNN_MODELS", str(tmp_path))
     tune(karate, trials=1 + search.FIRST_BATCH)
     led = sum(choice["prefetch"] == 32 for choice in machine.trials[1:])
     assert led >= search.FIRST_BATCH - 2  # one of the batch is drawn at random

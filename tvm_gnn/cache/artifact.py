@@ -80,6 +80,11 @@ class Artifact:
     created: str = field(default_factory=utc_now)
     extra: JsonObject = field(default_factory=dict)
 
+    @property
+    def is_tuned(self) -> bool:
+        """Whether a search found it; else its key names the schedule, which `load` built."""
+        return self.graph is not None and "schedule" not in self.key.parts
+
 
 def safe_name(value: object, what: str, error: ErrorClass) -> str:
     """A name that is one path component: it cannot leave its folder or hide in it."""

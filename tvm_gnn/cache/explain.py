@@ -70,7 +70,7 @@ class Explanation:
     Attributes
     ----------
     level : str
-        exact, bucket, nearest, default or none.
+        exact, bucket, nearest, predicted, default or none.
     served : Path or None
         Folder of the artifact that serves it.
     distance : float or None
@@ -87,7 +87,7 @@ class Explanation:
         Damaged entries that were passed over.
     """
 
-    level: Level | Literal["none"]
+    level: Level | Literal["predicted", "none"]
     served: Path | None
     distance: float | None
     comparable_within: float
@@ -119,7 +119,9 @@ class Explanation:
 
     def _source(self) -> str:
         if self.level == "none":
-            return "the default schedule, which the first load builds (nothing comparable is tuned)"
+            return "a predicted or the default schedule, which the first load builds (nothing comparable is tuned)"
+        if self.level == "predicted":
+            return f"the predicted schedule, built already (nothing comparable is tuned) ({self.served})"
         if self.level == "default":
             return f"the default schedule, built already (nothing comparable is tuned) ({self.served})"
         far = f", distance {self.distance:.2f}" if self.level != "exact" and self.distance is not None else ""
@@ -166,17 +168,17 @@ def explain(
         away = finite_distance(distance, here, artifact) if distance else math.inf
         return away if math.isfinite(away) else None
 
-    def same_op(artifact: Artifact) -> bool:
-        # Options may differ; another operator is another question, not a near answer.
-        return _base_name(artifact.key) == _base_name(key)
+    def is_answer(artifact: Artifact) -> bool:
+        # Options may differ; another operator is another question, not a near answer. An untuned schedule's is none
+        # either: it is what serves where nothing else does.
+        return artifact.is_tuned and _base_name(artifact.key) == _base_name(key)
 
     found = find_silently(store, key, exact, bucket, here, comparable)
     served, level = found or (None, "none")
     neighbours = [
         _neighbour(artifact, artifact.graph, key, exact, bucket, known_distance(artifact))
         for artifact in store.entries()
-        # The default schedule's is not close: it is what serves where nothing else does.
-        if artifact.graph is not None and (served is None or artifact.path != served.path) and same_op(artifact)
+        if artifact.graph is not None and (served is None or artifact.path != served.path) and is_answer(artifact)
     ]
     neighbours.sort(key=_closeness)
     return Explanation(

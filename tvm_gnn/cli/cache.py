@@ -6,11 +6,13 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from ..cache import DEFAULT_ENTRY, Artifact, explain
-from ..compile import artifact_store, default_key, make_task
+from ..cache import DEFAULT_ENTRY, Artifact, ArtifactStore, Explanation, explain
+from ..compile import make_task
 from ..errors import InputError
 from ..graph import datasets
 from ..graph.signature import COMPARABLE_WITHIN, feature_distance
+from ..tuning.task import Task
+from ..untuned import artifact_store, code_key, predicted_key
 from . import options, output
 from .exit_codes import GOOD
 
@@ -20,7 +22,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser("cache", help="list stored artifacts, explain lookups")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = actions.add_parser("ls", help="list the stored artifacts")
-    listing.add_argument("--defaults", action="store_true", help="also show default schedules, built by load")
+    listing.add_argument("--defaults", action="store_true", help="also show untuned schedules, built by load")
     options.add_json(listing)
     listing.set_defaults(run=run_ls)
     explaining = actions.add_parser("explain", help="say which artifact would serve a graph, and what others lack")
@@ -49,15 +51,15 @@ def run_ls(arguments: argparse.Namespace) -> int:
             }
         )
         return GOOD
-    defaults = [artifact for artifact in artifacts if artifact.graph is None]
-    shown = artifacts if arguments.defaults else [artifact for artifact in artifacts if artifact.graph is not None]
+    tuned = [artifact for artifact in artifacts if artifact.is_tuned]
+    shown = artifacts if arguments.defaults else tuned
     rows = [("graph", "op", "feat", "edge order", "ms", "speed-up", "created, UTC", "folder")]
     for artifact in shown:
         row = _as_dict(artifact)
         best_ms, speedup = row["measured"].get("best_ms"), row["measured"].get("speedup")
         rows.append(
             (
-                row["graph"] or "any (default schedule)",
+                _served_graph(artifact),
                 row["key"].get("op", ""),
                 row["key"].get("feat", ""),
                 row["key"].get("edge_order", ""),
@@ -69,7 +71,8 @@ def run_ls(arguments: argparse.Namespace) -> int:
         )
     if shown:
         output.print_columns(rows, numbers=(2, 4, 5))
-    built = f" ({len(defaults)} of default schedules: --defaults)" if len(shown) < len(artifacts) else ""
+    rest = len(artifacts) - len(tuned)
+    built = f" ({rest} of schedules that were not tuned: --defaults)" if len(shown) < len(artifacts) else ""
     output.say(f"{output.counted(len(artifacts), 'artifact')}{built}, {store.total_bytes()} bytes in {store.root}")
     for problem in problems:
         output.say(f"damaged: {problem['path']}: {problem['reason']}")
@@ -93,15 +96,33 @@ def run_explain(arguments: argparse.Namespace) -> int:
         COMPARABLE_WITHIN,
     )
     if explanation.level == "none" and not task.is_empty:
-        built = store.lookup(default_key(task), DEFAULT_ENTRY)
-        if built is not None:
-            explanation = replace(explanation, level="default", served=built.path)
+        explanation = _explain_untuned(task, explanation, store)
     if arguments.json:
         output.print_json(explanation.as_dict())
         return GOOD
     for line in explanation.lines():
         output.say(line)
     return GOOD
+
+
+def _explain_untuned(task: Task, explanation: Explanation, store: ArtifactStore) -> Explanation:
+    """What `load` serves without anything tuned; the level stays ``none`` until it has been built."""
+    key = predicted_key(task)
+    if key is not None:
+        known = store.lookup(key, task.graph.digest)
+        if known is None:
+            return explanation
+        if known.decisions != task.space.default:
+            return replace(explanation, level="predicted", served=known.path)
+    built = store.lookup(code_key(task, task.space.default), DEFAULT_ENTRY)
+    return explanation if built is None else replace(explanation, level="default", served=built.path)
+
+
+def _served_graph(artifact: Artifact) -> str:
+    if artifact.graph is None:
+        return "any (not tuned)"
+    name = str(artifact.graph["name"])
+    return name if artifact.is_tuned else f"{name} (predicted)"
 
 
 def _by_dataset(artifact: Artifact) -> tuple[str, str, int, str]:

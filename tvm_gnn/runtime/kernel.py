@@ -31,7 +31,8 @@ class Provenance:
     Attributes
     ----------
     source : str
-        ``exact`` (tuned for this graph), ``bucket`` or ``nearest`` (tuned for a similar one), ``default`` (not tuned).
+        ``exact`` (tuned for this graph), ``bucket`` or ``nearest`` (tuned for a similar one), ``predicted`` (by the
+        model that comes with the package) or ``default`` (neither).
     decisions : dict
         The schedule.
     artifact : str or None

@@ -16,6 +16,9 @@ from .importing import import_tvm
 # The instruction sets that change what LLVM emits for these templates; the rest of a CPU's flags is noise in a key.
 _RELEVANT = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bw", "avx512_bf16", "asimd", "sve")
 
+# Where the system does not say.
+DEFAULT_CORE_CACHE_BYTES = 1 << 20
+
 
 @dataclass(frozen=True)
 class CpuTarget:
@@ -33,12 +36,15 @@ class CpuTarget:
         How many of them the instruction set has.
     threads : int
         Threads a kernel is tuned for.
+    core_cache_bytes : int
+        Of a core's own cache, the second level; what a cost model measures sizes by.
     """
 
     cpu: str
     vector_bytes: int
     vector_registers: int
     threads: int
+    core_cache_bytes: int = DEFAULT_CORE_CACHE_BYTES
     kind: str = "llvm"
 
     def tvm_target(self) -> Any:
@@ -78,7 +84,20 @@ def detect(target: str = "cpu", threads: int | None = None) -> CpuTarget:
         vector_bytes, registers = 16, 32 if "asimd" in flags else 16
     features = "+".join(flag for flag in _RELEVANT if flag in flags) or "baseline"
     allowed = thread_limit() if threads is None else min(threads, thread_limit())
-    return CpuTarget(f"{platform.machine()} {model} {features}", vector_bytes, registers, allowed)
+    cpu = f"{platform.machine()} {model} {features}"
+    return CpuTarget(cpu, vector_bytes, registers, allowed, _core_cache_bytes())
+
+
+@cache
+def _core_cache_bytes() -> int:
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            level, size = (index / "level").read_text().strip(), (index / "size").read_text().strip()
+        except OSError:
+            continue
+        if level == "2" and size.endswith("K") and size[:-1].isdigit():
+            return int(size[:-1]) << 10
+    return DEFAULT_CORE_CACHE_BYTES
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..errors import DependencyError
 from ..templates.space import Decisions
 from . import trees
-from .features import feature_matrix
+from .features import feature_matrix, scope
 from .task import Task
 from .trees import Trees
 
@@ -31,6 +31,11 @@ _PARAMETERS = {
 }
 _ROUNDS = 80
 _MIN_SAMPLES = 6
+# What comes with the package may take minutes to learn, and is asked about graphs that it has not seen: several
+# boosters, each grown without a share of the graphs, whose disagreement tells how much that matters.
+_SHIPPED_PARAMETERS = {**_PARAMETERS, "max_depth": 6, "eta": 0.08, "min_child_weight": 4, "colsample_bytree": 0.6}
+_SHIPPED_ROUNDS = 160
+_SHIPPED_BOOSTERS = 4
 
 
 class CostModel:
@@ -57,6 +62,8 @@ class CostModel:
         self._seed = seed
         self._rows: list[npt.NDArray[np.float32]] = []
         self._labels: list[float] = []
+        self._graphs: list[str] = []
+        self._scopes: set[str] = set()
         self._trees: Trees | None = None
         self._shipped: Trees | None = None
         self._predicted: list[float] = []
@@ -88,7 +95,10 @@ class CostModel:
         """
         known = [math.log2(s) if s is not None else None for s in speedups]
         slowest = min([label for label in (*known, *self._labels) if label is not None], default=-3.0)
-        rows = feature_matrix(task or self._task, graph or self._task.graph_fields, choices)
+        task, fields = task or self._task, graph or self._task.graph_fields
+        rows = feature_matrix(task, fields, choices)
+        self._graphs += [str(fields["exact"])] * len(choices)
+        self._scopes.add(scope(task))
         if self.is_trained and graph is None:
             # Honest only because these candidates were not in the training set yet.
             expected = self._predict_rows(rows)
@@ -104,13 +114,30 @@ class CostModel:
         if len(self._labels) < _MIN_SAMPLES:
             return
         rows, labels = np.stack(self._rows), np.asarray(self._labels, np.float32)
-        self._trees = trees.trained(rows, labels, {**_PARAMETERS, "seed": self._seed}, _ROUNDS, self._shipped)
+        parameters = {**_PARAMETERS, "seed": self._seed}
+        self._trees = trees.grown(rows, labels, parameters, _ROUNDS, self._shipped, scopes=sorted(self._scopes))
 
-    def predict(self, choices: list[Decisions]) -> npt.NDArray[np.float64]:
-        """Expected log2 speed-up over the default of each candidate; zeros while untrained."""
+    def fit_to_ship(self) -> None:
+        """Learn from everything added, at leisure, for graphs that are not among it."""
+        rows, labels = np.stack(self._rows), np.asarray(self._labels, np.float32)
+        graphs = sorted(set(self._graphs))
+        shares = np.array([graphs.index(graph) % _SHIPPED_BOOSTERS for graph in self._graphs])
+        without_one = [np.flatnonzero(shares != share) for share in range(_SHIPPED_BOOSTERS)]
+        samples = [chosen for chosen in without_one if chosen.size] or None
+        parameters = {**_SHIPPED_PARAMETERS, "seed": self._seed}
+        self._trees = trees.grown(
+            rows, labels, parameters, _SHIPPED_ROUNDS, samples=samples, scopes=sorted(self._scopes)
+        )
+
+    def predict(self, choices: list[Decisions], task: Task | None = None) -> npt.NDArray[np.float64]:
+        """Expected log2 speed-up over the default of each candidate; zeros while untrained.
+
+        `task` may be another one of the primitive; default: the task's own.
+        """
         if not self.is_trained or not choices:
             return np.zeros(len(choices))
-        return self._predict_rows(feature_matrix(self._task, self._task.graph_fields, choices))
+        task = task or self._task
+        return self._predict_rows(feature_matrix(task, task.graph_fields, choices))
 
     def report(self) -> dict[str, Any]:
         """How good its predictions were on candidates it had not seen.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import config
 from .task import Task
 
 _PACKAGE = Path(__file__).parents[1]
@@ -11,10 +12,13 @@ _PACKAGE = Path(__file__).parents[1]
 
 def model_name(task: Task) -> str:
     """Name of the file for a task's primitive and kind of target."""
-    return f"{task.op.primitive}-{task.target.kind}.ubj"
+    return f"{task.op.primitive}-{task.target.kind}.trees"
 
 
 def model_file(task: Task) -> Path:
-    """Where it lies: in an installed package, or beside the package in a checkout; there may be none."""
-    installed = _PACKAGE / "schedules" / model_name(task)
-    return installed if installed.is_file() else _PACKAGE.parent / "schedules" / model_name(task)
+    """Where it lies: where the user says, in an installed package, or beside it in a checkout; there may be none."""
+    name, chosen = model_name(task), config.current().models_dir
+    if chosen is not None:
+        return chosen / name
+    installed = _PACKAGE / "schedules" / name
+    return installed if installed.is_file() else _PACKAGE.parent / "schedules" / name

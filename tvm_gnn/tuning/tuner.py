@@ -72,7 +72,7 @@ class Tuner:
         self._observer = observer
         self._seed = seed
         self._model = CostModel(task, seed)
-        self._model_file = models / f"{task.key.digest}.ubj"
+        self._model_file = models / f"{task.key.digest}.trees"
         self._search = search(task, self._model, seed)
         self._warnings: list[str] = []
         self._interrupted = False
